@@ -42,7 +42,7 @@ pub(crate) async fn serve_connection(
 ) {
     let _ = stream.set_nodelay(true);
     // Some clients connect before they have a request.
-    if !matches!(timeout(state.limits.head_time, stream.readable()).await, Ok(Ok(()))) {
+    if !matches!(timeout(state.limits.head_time, stream.peek(&mut [0])).await, Ok(Ok(1))) {
         return;
     }
     let has_head = AtomicBool::new(false);
