@@ -81,9 +81,14 @@ impl Room {
     /// Starts an installed CLI in the project and waits until it exits. Fails if an answer of callsheet's MCP server
     /// does not fit its revision.
     pub fn run(&self, cli: Cli, launch: &Launch<'_>) -> io::Result<Ran> {
+        self.run_at(cli, launch, &self.mock.url())
+    }
+
+    /// Does the same with a model at another address.
+    pub fn run_at(&self, cli: Cli, launch: &Launch<'_>, url: &str) -> io::Result<Ran> {
         let version = launch.version.unwrap_or(cli.version());
         let program = cli.program_of(version).map_err(io::Error::other)?;
-        let mut env = self.env(cli)?;
+        let mut env = self.env_at(cli, url)?;
         env.extend(launch.env.iter().cloned());
         env.retain(|_, value| !value.is_empty());
         let recorded = tempfile::tempdir_in(self.path())?;
