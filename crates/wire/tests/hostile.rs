@@ -236,6 +236,30 @@ fn dense_json_needs_no_more_memory() {
     });
 }
 
+/// Returns a gigabyte of blanks, compressed.
+fn compressed_gigabyte() -> Vec<u8> {
+    let mut encoder = zstd::stream::Encoder::new(Vec::new(), 1).unwrap();
+    let part = vec![b' '; 1 << 16];
+    for _ in 0..GIGABYTE / part.len() as u64 {
+        encoder.write_all(&part).unwrap();
+    }
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn compressed_gigabyte_is_not_held() {
+    // Sixteen blanks, for which a decoder should keep a window of 128 MiB.
+    let wide = b"\x28\xb5\x2f\xfd\x00\x88\x83\x00\x00 ";
+    run_on_probe(LIMITS, |probe| {
+        for (body, code) in [(&*compressed_gigabyte(), "413"), (wide, "400")] {
+            let request = post_bytes(&probe.url(), CHAT, "Content-Encoding: zstd\r\n", body);
+            assert_eq!(status(&exchange(&probe.url(), &request)), code);
+        }
+        let large = RefusalReason::LargeBody { limit: 4 * MIB, bytes: 4 * MIB, has_more: true };
+        assert_eq!(reasons(probe), [large, RefusalReason::BrokenEncoding]);
+    });
+}
+
 #[test]
 fn broken_chunks_are_refused() {
     run_on_probe(LIMITS, |probe| {
