@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-/// A CLI at the version that the tests pin.
+/// A CLI, at the version that the tests pin unless they name another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cli {
     /// Claude Code.
@@ -18,6 +18,8 @@ pub enum Cli {
     Gemini,
     /// GitHub Copilot CLI.
     Copilot,
+    /// opencode.
+    Opencode,
 }
 
 /// How the prompt reaches the CLI.
@@ -54,6 +56,8 @@ pub struct McpServer {
 pub struct Launch<'a> {
     /// The prompt.
     pub prompt: &'a str,
+    /// The version; one of [`Cli::versions`].
+    pub version: Option<&'static str>,
     /// How the prompt reaches the CLI.
     pub via: Via,
     /// Whether the CLI prints its own stream of events instead of plain text.
@@ -71,10 +75,11 @@ pub struct Launch<'a> {
 }
 
 impl<'a> Launch<'a> {
-    /// Creates a start by stdin, with all permissions, plain text and a deadline of two minutes.
+    /// Creates a start of the pinned version by stdin, with all permissions, plain text and a deadline of two minutes.
     pub fn new(prompt: &'a str) -> Self {
         Self {
             prompt,
+            version: None,
             via: Via::Stdin,
             stream: false,
             permit: Permit::All,
@@ -90,7 +95,7 @@ const KEY: &str = "test-key";
 
 impl Cli {
     /// All CLIs.
-    pub const ALL: [Self; 4] = [Self::Claude, Self::Codex, Self::Gemini, Self::Copilot];
+    pub const ALL: [Self; 5] = [Self::Claude, Self::Codex, Self::Gemini, Self::Copilot, Self::Opencode];
 
     /// Returns the name of its program, which our agent files use too.
     pub fn name(self) -> &'static str {
@@ -114,6 +119,16 @@ impl Cli {
             Self::Codex => ("codex", "@openai/codex", "0.166.0"),
             Self::Gemini => ("gemini", "@google/gemini-cli", "0.61.0"),
             Self::Copilot => ("copilot", "@github/copilot", "1.0.102"),
+            Self::Opencode => ("opencode", "opencode-ai", "1.18.33"),
+        }
+    }
+
+    /// Returns the versions that the tests use: the pinned one, and an older one that behaves differently.
+    pub fn versions(self) -> Vec<&'static str> {
+        match self {
+            // It does not read AGENTS.md.
+            Self::Claude => vec![self.version(), "2.1.197"],
+            _ => vec![self.version()],
         }
     }
 
@@ -129,6 +144,7 @@ impl Cli {
             Self::Claude | Self::Codex => format!("mcp__callsheet__{tool}"),
             Self::Gemini => format!("mcp_callsheet_{tool}"),
             Self::Copilot => format!("callsheet-{tool}"),
+            Self::Opencode => format!("callsheet_{tool}"),
         }
     }
 
@@ -176,6 +192,15 @@ impl Cli {
                     ("COPILOT_OFFLINE", "true"),
                     ("COPILOT_AUTO_UPDATE", "false"),
                     ("COPILOT_HOME", &copilot),
+                ])
+            }
+            Self::Opencode => {
+                let path = home.join("opencode.json");
+                write(&path, &opencode_config(url).to_string())?;
+                fixed(&[
+                    ("OPENCODE_CONFIG", &path.display().to_string()),
+                    ("OPENCODE_DISABLE_AUTOUPDATE", "1"),
+                    ("OPENCODE_DISABLE_MODELS_FETCH", "1"),
                 ])
             }
         })
@@ -243,13 +268,26 @@ impl Cli {
                     add(&["--allow-all-tools"]);
                 }
             }
+            // It allows all tools by itself.
+            Self::Opencode => {
+                add(&["run"]);
+                if launch.stream {
+                    add(&["--format", "json"]);
+                }
+                if let Some(server) = &launch.mcp {
+                    let path = home.join("opencode.json");
+                    let mut config: Value = serde_json::from_slice(&fs::read(&path)?)?;
+                    config["mcp"] = opencode_mcp(server);
+                    write(&path, &config.to_string())?;
+                }
+            }
         }
         args.extend(launch.extra.iter().cloned());
         let mut add = |words: &[&str]| args.extend(words.iter().map(|&word| word.to_owned()));
         match (launch.via, self) {
             (Via::Stdin, Self::Codex) => add(&["-"]),
             (Via::Stdin, _) => {}
-            (Via::Argv, Self::Claude | Self::Codex) => add(&["--", launch.prompt]),
+            (Via::Argv, Self::Claude | Self::Codex | Self::Opencode) => add(&["--", launch.prompt]),
             (Via::Argv, Self::Gemini | Self::Copilot) => add(&["-p", launch.prompt]),
         }
         Ok((args, if launch.via == Via::Stdin { launch.prompt.as_bytes() } else { &[] }))
@@ -310,9 +348,26 @@ fn mcp_config(cli: Cli, server: &McpServer) -> Value {
             entry["tools"] = json!(["*"]);
         }
         Cli::Gemini => entry["trust"] = json!(true),
-        Cli::Claude | Cli::Codex => {}
+        Cli::Claude | Cli::Codex | Cli::Opencode => {}
     }
     json!({ "mcpServers": { "callsheet": entry } })
+}
+
+/// Returns the server in the form that opencode reads.
+fn opencode_mcp(server: &McpServer) -> Value {
+    let command: Vec<_> = std::iter::once(&server.command).chain(&server.args).collect();
+    let env: Map<_, _> = server.env.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+    json!({ "callsheet": { "type": "local", "command": command, "environment": env } })
+}
+
+fn opencode_config(url: &str) -> Value {
+    let limit = json!({ "context": 4_000_000, "output": 8000 });
+    let provider = json!({
+        "npm": "@ai-sdk/openai-compatible",
+        "options": { "baseURL": format!("{url}/v1"), "apiKey": KEY },
+        "models": { "mock-model": { "name": "mock", "limit": limit } },
+    });
+    json!({ "provider": { "mock": provider }, "model": "mock/mock-model", "small_model": "mock/mock-model" })
 }
 
 fn gemini_settings() -> Value {

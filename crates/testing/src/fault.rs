@@ -61,6 +61,6 @@ pub fn used_quota(cli: Cli) -> Step {
             ]);
             Step::fail_with(429, error, &[])
         }
-        Cli::Copilot => Step::fail_with(429, usual, &[("retry-after", "3600")]),
+        Cli::Copilot | Cli::Opencode => Step::fail_with(429, usual, &[("retry-after", "3600")]),
     }
 }

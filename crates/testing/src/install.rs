@@ -14,35 +14,45 @@ impl Cli {
     /// Returns the program of the pinned version. Installs it with npm if it is not yet in the cache. The
     /// error says why that failed.
     pub fn program(self) -> Result<PathBuf, String> {
+        self.program_of(self.version())
+    }
+
+    /// Returns the program of a version. Installs it as [`Cli::program`] does.
+    pub fn program_of(self, version: &'static str) -> Result<PathBuf, String> {
         static NODE: LazyLock<Result<String, String>> =
             LazyLock::new(|| run_command(Command::new("node").arg("--version")));
         NODE.clone()?;
-        let program = self.home()?.join("node_modules/.bin").join(self.name());
+        let home = self.home_of(version)?;
+        let program = home.join("node_modules/.bin").join(self.name());
         if program.exists() {
             return Ok(program);
         }
         // npm is slow to give up: this process does not retry a failed install.
         let mut failed = FAILED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(why) = failed.get(self.name()) {
+        if let Some(why) = failed.get(&(self.name(), version)) {
             return Err(why.clone());
         }
-        let package = format!("{}@{}", self.package(), self.version());
-        let installed = install_once(self.name(), &self.home()?, |fresh| {
+        let package = format!("{}@{}", self.package(), version);
+        let installed = install_once(self.name(), &home, |fresh| {
             npm_install(&package, fresh)?;
             if let Some(script) = self.install_script() {
                 run_command(Command::new("node").arg(fresh.join("node_modules").join(script)))?;
             }
-            check_version(&package, &fresh.join("node_modules/.bin").join(self.name()), fresh, self.version())
+            check_version(&package, &fresh.join("node_modules/.bin").join(self.name()), fresh, version)
         });
         if let Err(why) = &installed {
-            failed.insert(self.name(), why.clone());
+            failed.insert((self.name(), version), why.clone());
         }
         installed.map(|()| program)
     }
 
-    /// Returns the directory of the installation, which may not exist yet.
+    /// Returns the directory of the pinned version's installation, which may not exist yet.
     pub fn home(self) -> Result<PathBuf, String> {
-        Ok(cache_dir()?.join(format!("{}-{}", self.name(), self.version())))
+        self.home_of(self.version())
+    }
+
+    fn home_of(self, version: &str) -> Result<PathBuf, String> {
+        Ok(cache_dir()?.join(format!("{}-{version}", self.name())))
     }
 }
 
@@ -78,7 +88,8 @@ pub fn mdbook() -> Result<PathBuf, String> {
     Ok(home.join("bin").join(name))
 }
 
-static FAILED: Mutex<BTreeMap<&'static str, String>> = Mutex::new(BTreeMap::new());
+/// The name and the version of each CLI that cannot be installed, and why.
+static FAILED: Mutex<BTreeMap<(&'static str, &'static str), String>> = Mutex::new(BTreeMap::new());
 
 /// Returns `$CALLSHEET_TEST_CACHE`, or else a directory in the user's cache: `cargo clean` removes neither.
 fn cache_dir() -> Result<PathBuf, String> {

@@ -58,6 +58,11 @@ impl Room {
 
     /// Configures a CLI for this room and returns its whole environment.
     pub fn env(&self, cli: Cli) -> io::Result<BTreeMap<String, String>> {
+        self.env_at(cli, &self.mock.url())
+    }
+
+    /// Returns the environment of a CLI whose model is at another address.
+    pub fn env_at(&self, cli: Cli, url: &str) -> io::Result<BTreeMap<String, String>> {
         let mut env = BTreeMap::new();
         let mut set = |name: &str, value: String| env.insert(name.to_owned(), value);
         set("PATH", env::var("PATH").unwrap_or_default());
@@ -67,7 +72,7 @@ impl Room {
         set("TZ", "UTC".to_owned());
         set("TERM", "xterm-256color".to_owned());
         set("NO_COLOR", "1".to_owned());
-        for (name, value) in cli.configure(&self.home(), &self.mock.url())? {
+        for (name, value) in cli.configure(&self.home(), url)? {
             set(name, value);
         }
         Ok(env)
@@ -76,8 +81,14 @@ impl Room {
     /// Starts an installed CLI in the project and waits until it exits. Fails if an answer of callsheet's MCP server
     /// does not fit its revision.
     pub fn run(&self, cli: Cli, launch: &Launch<'_>) -> io::Result<Ran> {
-        let program = cli.program().map_err(io::Error::other)?;
-        let mut env = self.env(cli)?;
+        self.run_at(cli, launch, &self.mock.url())
+    }
+
+    /// Does the same with a model at another address.
+    pub fn run_at(&self, cli: Cli, launch: &Launch<'_>, url: &str) -> io::Result<Ran> {
+        let version = launch.version.unwrap_or(cli.version());
+        let program = cli.program_of(version).map_err(io::Error::other)?;
+        let mut env = self.env_at(cli, url)?;
         env.extend(launch.env.iter().cloned());
         env.retain(|_, value| !value.is_empty());
         let recorded = tempfile::tempdir_in(self.path())?;

@@ -6,7 +6,9 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use callsheet_testing::{Cli, Launch, McpServer, Permit, Ran, Room, Script, Step, Via, on_loopback};
+use callsheet_testing::{
+    Cli, Launch, McpServer, Permit, Ran, Room, Script, Step, Via, on_loopback, report_missing,
+};
 use serde_json::json;
 
 /// Defines the same tests for each CLI, so that they run in parallel.
@@ -43,6 +45,7 @@ for_each_cli! {
     codex: Codex,
     gemini: Gemini,
     copilot: Copilot,
+    opencode: Opencode,
 }
 
 /// Everything that shells, JSON and careless programs change.
@@ -58,23 +61,33 @@ fn delivered_text(ran: &Ran) -> String {
     ran.turns()[0].user_texts().pop().unwrap()
 }
 
+/// Returns an argument as the CLI passes it on: opencode quotes one that has a space.
+fn argument_text(cli: Cli) -> String {
+    match cli {
+        Cli::Opencode => format!("\"{}\"", PROMPT.replace('"', "\\\"")),
+        _ => PROMPT.to_owned(),
+    }
+}
+
 fn check_prompt_and_answer(cli: Cli) {
     // Longer than one argument can be.
     let long = PROMPT.repeat(2000);
-    let script = Script::new().on(PROMPT, [Step::text("It came by argv.")]);
+    let argument = argument_text(cli);
+    let script = Script::new().on(&argument, [Step::text("It came by argv.")]);
     let room = Room::new(script.on(&long, [Step::text("It came by stdin.")])).unwrap();
-    for (via, prompt, answer) in
-        [(Via::Argv, PROMPT, "It came by argv."), (Via::Stdin, &*long, "It came by stdin.")]
-    {
+    for (via, prompt, passed_on, answer) in [
+        (Via::Argv, PROMPT, &*argument, "It came by argv."),
+        (Via::Stdin, &*long, &*long, "It came by stdin."),
+    ] {
         let ran = room.run(cli, &Launch { via, ..Launch::new(prompt) }).unwrap();
         assert_eq!(exit_and_text(&ran), (Some(0), answer.to_owned()), "{}", ran.err());
         let delivered = delivered_text(&ran);
         if cli == Cli::Copilot {
             let (date, rest) = delivered.split_once("</current_datetime>\n\n").unwrap();
             assert!(date.starts_with("<current_datetime>"), "{date}");
-            assert_eq!(rest, prompt.trim_end());
+            assert_eq!(rest, passed_on.trim_end());
         } else {
-            assert_eq!(delivered, prompt);
+            assert_eq!(delivered, passed_on);
         }
     }
 }
@@ -84,6 +97,7 @@ fn write_note_step(project: &Path, content: &str) -> Step {
     let path = project.join("note.txt");
     Step::call(&["Write", "write_file"], json!({ "file_path": path, "content": content }))
         .or_call(&["create"], json!({ "path": path, "file_text": content }))
+        .or_call(&["write"], json!({ "filePath": path, "content": content }))
         .or_call(&["exec_command"], json!({ "cmd": format!("printf '%s' '{content}' > note.txt") }))
 }
 
@@ -167,5 +181,25 @@ fn deadline_kills_waiting_cli() {
         let launch = Launch { deadline: Duration::from_secs(5), ..Launch::new("Wait.") };
         let ran = room.run(Cli::Codex, &launch).unwrap();
         assert_eq!((ran.code, ran.timed_out, ran.out()), (None, true, String::new()));
+    });
+}
+
+#[test]
+fn older_version_reads_no_agents_file() {
+    let cli = Cli::Claude;
+    let older = cli.versions()[1];
+    if let Err(why) = cli.program_of(older) {
+        return report_missing(&format!("{} {older}: {why}", cli.name()));
+    }
+    on_loopback(&[cli], || {
+        let room = Room::new(Script::new().on("Go.", [Step::text("done")])).unwrap();
+        fs::write(room.project().join("AGENTS.md"), "Text of the agents file.\n").unwrap();
+        let has_file = |version: &'static str| {
+            let launch = Launch { version: Some(version), ..Launch::new("Go.") };
+            let ran = room.run(cli, &launch).unwrap();
+            assert_eq!(exit_and_text(&ran), (Some(0), "done".to_owned()), "{}", ran.err());
+            ran.turns()[0].body.to_string().contains("Text of the agents file.")
+        };
+        assert_eq!((has_file(older), has_file(cli.version())), (false, true));
     });
 }

@@ -53,7 +53,7 @@ fn launch(cli: Cli, case: &str, room: &Room) -> Launch<'static> {
             fs::create_dir_all(room.home().join(".gemini")).unwrap();
             fs::write(room.home().join(".gemini/settings.json"), settings.to_string()).unwrap();
         }
-        Cli::Copilot => {}
+        Cli::Copilot | Cli::Opencode => {}
     }
     launch
 }

@@ -6,9 +6,13 @@ use callsheet_testing::{Cli, browser_script, mdbook, report_missing};
 
 #[test]
 fn agent_clis_are_installed() {
+    let versions = |cli: Cli| cli.versions().into_iter().map(move |version| (cli, version));
     let failed: Vec<String> = Cli::ALL
         .into_iter()
-        .filter_map(|cli| Some(format!("{} {}: {}", cli.name(), cli.version(), cli.program().err()?)))
+        .flat_map(versions)
+        .filter_map(|(cli, version)| {
+            Some(format!("{} {version}: {}", cli.name(), cli.program_of(version).err()?))
+        })
         .collect();
     if !failed.is_empty() {
         report_missing(&failed.join("; "));

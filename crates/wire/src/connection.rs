@@ -42,7 +42,7 @@ pub(crate) async fn serve_connection(
 ) {
     let _ = stream.set_nodelay(true);
     // Some clients connect before they have a request.
-    if !matches!(timeout(state.limits.head_time, stream.readable()).await, Ok(Ok(()))) {
+    if !matches!(timeout(state.limits.head_time, stream.peek(&mut [0])).await, Ok(Ok(1))) {
         return;
     }
     let has_head = AtomicBool::new(false);
@@ -93,7 +93,7 @@ async fn answer_request(
             state.handler.answer(WireRequest { method, path, headers: headers.collect(), body })
         }
         Err(reason) => {
-            let answer = WireAnswer::error(refusal_status(&reason), &reason.to_string());
+            let answer = WireAnswer::error(reason.status(), &reason.to_string());
             state.handler.note_refused(RefusedRequest { method, path, reason });
             answer
         }
@@ -102,15 +102,6 @@ async fn answer_request(
     match answer.outcome {
         AnswerOutcome::Drop => Err(DroppedConnection),
         AnswerOutcome::Send { status, headers, body } => Ok(build_response(status, &headers, body)),
-    }
-}
-
-fn refusal_status(reason: &RefusalReason) -> u16 {
-    match reason {
-        RefusalReason::LargeBody { .. } => 413,
-        RefusalReason::SlowBody { .. } => 408,
-        RefusalReason::HeldBytes { .. } => 503,
-        _ => 400,
     }
 }
 

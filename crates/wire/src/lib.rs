@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod connection;
+mod encoded_body;
 mod exchange;
 mod probe;
 mod protocol;

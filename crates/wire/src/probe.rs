@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::encoded_body::decode_body;
 use crate::exchange::{RequestHandler, WireAnswer, WireRequest};
 use crate::protocol::{ModelTurn, Protocol};
 use crate::refusal::{RefusalReason, RefusedRequest};
@@ -68,7 +69,7 @@ pub struct ReceivedRequest {
     pub protocol: Option<Protocol>,
     /// The headers in their order, names in lower case. Values that may be keys or cookies are replaced.
     pub headers: Vec<(String, String)>,
-    /// The body, byte for byte. It is JSON if there is a protocol.
+    /// The body, byte for byte, decoded if a header says `content-encoding: zstd`. It is JSON if there is a protocol.
     pub body: Vec<u8>,
 }
 
@@ -172,11 +173,7 @@ impl SharedProbe {
     }
 
     /// Returns the answer to a request, and its protocol.
-    fn choose_answer(&self, request: &WireRequest) -> Result<(WireAnswer, Option<Protocol>), RefusalReason> {
-        let encoding = request.header("content-encoding").filter(|encoding| *encoding != "identity");
-        if let Some(encoding) = encoding.filter(|_| !request.body.is_empty()) {
-            return Err(RefusalReason::EncodedBody { encoding: encoding.chars().take(32).collect() });
-        }
+    fn choose_answer(request: &WireRequest) -> Result<(WireAnswer, Option<Protocol>), RefusalReason> {
         let protocol = Protocol::from_path(&request.path).filter(|_| request.method == "POST");
         let Some(protocol) = protocol else { return Ok((side_answer(request), None)) };
         // A list would be read as the keys in their order.
@@ -211,17 +208,21 @@ impl SharedProbe {
 }
 
 impl RequestHandler for SharedProbe {
-    fn answer(&self, request: WireRequest) -> WireAnswer {
+    fn answer(&self, mut request: WireRequest) -> WireAnswer {
         let path = hide_query_keys(&request.path);
         let method = request.method.clone();
-        let kept = self.choose_answer(&request).and_then(|(answer, protocol)| {
+        let body = std::mem::take(&mut request.body);
+        let decoded = decode_body(request.header("content-encoding"), body, self.limits.body_bytes);
+        let kept = decoded.and_then(|body| {
+            request.body = body;
+            let (answer, protocol) = Self::choose_answer(&request)?;
             let WireRequest { method, headers, body, .. } = request;
             let headers = headers.into_iter().map(hide_header).collect();
             self.keep_request(ReceivedRequest { method, path: path.clone(), protocol, headers, body })?;
             Ok(answer)
         });
         kept.unwrap_or_else(|reason| {
-            let answer = WireAnswer::error(400, &reason.to_string());
+            let answer = WireAnswer::error(reason.status(), &reason.to_string());
             self.note_refused(RefusedRequest { method, path, reason });
             answer
         })

@@ -48,11 +48,13 @@ pub enum RefusalReason {
     BrokenHead,
     /// The answer was not read in time.
     SlowReader,
-    /// The body has an encoding such as gzip.
+    /// The body has an encoding that no known CLI uses, such as gzip.
     EncodedBody {
         /// The encoding.
         encoding: String,
     },
+    /// The body cannot be decoded by the encoding that it claims.
+    BrokenEncoding,
     /// The body is not the JSON object of a request to a model.
     NotJson {
         /// The line of the first byte that does not fit, from 1; 0 if unknown.
@@ -70,6 +72,18 @@ pub enum RefusalReason {
         /// The limit.
         limit: u64,
     },
+}
+
+impl RefusalReason {
+    /// Returns the status of HTTP for the answer. Agent CLIs do not repeat a request after 400 or 413.
+    pub(crate) fn status(&self) -> u16 {
+        match self {
+            Self::LargeBody { .. } => 413,
+            Self::SlowBody { .. } => 408,
+            Self::HeldBytes { .. } => 503,
+            _ => 400,
+        }
+    }
 }
 
 impl fmt::Display for RefusedRequest {
@@ -102,6 +116,7 @@ impl fmt::Display for RefusalReason {
             Self::EncodedBody { encoding } => {
                 write!(out, "the body has the encoding `{encoding}`, which is not supported")
             }
+            Self::BrokenEncoding => write!(out, "the body cannot be decoded"),
             Self::NotJson { line, column } => {
                 write!(out, "the body is not a JSON request (line {line}, column {column})")
             }

@@ -115,8 +115,10 @@ fn refused_requests_have_a_reason() {
     assert_eq!(status(&post(&url, CHAT, b"[]")), "400");
     assert_eq!(status(&post(&url, CHAT, &b"[".repeat(99))), "400");
     assert_eq!(status(&post(&url, &format!("{GEMINI}?key=s3"), b"")), "400");
-    let encoded = post_bytes(&url, CHAT, "Content-Encoding: zstd\r\n", b"\x28\xb5");
-    assert_eq!(status(&exchange(&url, &encoded)), "400");
+    for encoding in ["gzip", "zstd"] {
+        let encoded = post_bytes(&url, CHAT, &format!("Content-Encoding: {encoding}\r\n"), b"\x28\xb5\x2f");
+        assert_eq!(status(&exchange(&url, &encoded)), "400");
+    }
     assert_eq!(status(&post(&url, CHAT, &[b' '; 101])), "413");
     let plain = post_bytes(&url, CHAT, "Content-Encoding: identity\r\n", b"{}");
     assert_eq!(status(&exchange(&url, &plain)), "200");
@@ -134,17 +136,27 @@ fn refused_requests_have_a_reason() {
             refused(CHAT, RefusalReason::NotJson { line: 1, column: 1 }),
             refused(CHAT, RefusalReason::NotJson { line: 1, column: 1 }),
             refused(&format!("{GEMINI}?key=removed"), RefusalReason::NotJson { line: 1, column: 1 }),
-            refused(CHAT, RefusalReason::EncodedBody { encoding: "zstd".to_owned() }),
+            refused(CHAT, RefusalReason::EncodedBody { encoding: "gzip".to_owned() }),
+            refused(CHAT, RefusalReason::BrokenEncoding),
             refused(CHAT, RefusalReason::LargeBody { limit: 100, bytes: 101, has_more: false }),
             refused(CHAT, RefusalReason::KeptBytes { limit: 200 }),
             refused(CHAT, RefusalReason::ManyRequests { limit: 3 }),
         ]
     );
     assert_eq!(
-        probe.refused()[5].to_string(),
+        probe.refused()[6].to_string(),
         "POST /v1/chat/completions: the body has 101 bytes, and the limit is 100"
     );
-    assert_eq!(probe.counts(), ProbeCounts { kept: 3, refused: 8, outside: 0 });
+    assert_eq!(probe.counts(), ProbeCounts { kept: 3, refused: 9, outside: 0 });
+}
+
+#[test]
+fn compressed_body_is_kept_decoded() {
+    let probe = start();
+    let body = zstd::encode_all(STREAM.as_bytes(), 3).unwrap();
+    let request = post_bytes(&probe.url(), CHAT, "Content-Encoding: zstd\r\n", &body);
+    assert_eq!(status(&exchange(&probe.url(), &request)), "200");
+    assert_eq!(probe.requests()[0].body, STREAM.as_bytes());
 }
 
 #[test]

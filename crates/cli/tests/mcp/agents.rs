@@ -64,3 +64,8 @@ fn gemini_submits_review() {
 fn copilot_submits_review() {
     on_loopback(&[Cli::Copilot], || submit_review(Cli::Copilot));
 }
+
+#[test]
+fn opencode_submits_review() {
+    on_loopback(&[Cli::Opencode], || submit_review(Cli::Opencode));
+}

@@ -130,7 +130,8 @@ fn check_prompts_arrive(cli: Cli) {
                 && !run.receipts.contains(&DeliveryReceipt::Acting)
         );
         // Gemini exits before all of its output is read, so a long echo can be lost.
-        if prompt.len() < 60_000 || cli != Cli::Gemini {
+        // opencode repeats no prompt.
+        if cli != Cli::Opencode && (prompt.len() < 60_000 || cli != Cli::Gemini) {
             assert!(run.receipts.contains(&DeliveryReceipt::Echoed), "{beginning:?} {:?}", run.receipts);
         }
     }
@@ -153,6 +154,7 @@ fn check_work_and_resume(cli: Cli) {
         let path = project.join(file);
         Step::call(&["Write", "write_file"], json!({ "file_path": path, "content": "x" }))
             .or_call(&["create"], json!({ "path": path, "file_text": "x" }))
+            .or_call(&["write"], json!({ "filePath": path, "content": "x" }))
             .or_call(&["exec_command"], json!({ "cmd": format!("echo x > {file}") }))
     };
     let room = Room::from_project(|project| {
@@ -232,4 +234,5 @@ for_each_cli! {
     codex: Codex Stdin,
     gemini: Gemini File,
     copilot: Copilot Stdin,
+    opencode: Opencode Stdin,
 }

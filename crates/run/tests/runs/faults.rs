@@ -209,11 +209,12 @@ fn child_with_closed_streams_is_awaited() {
 
 #[test]
 fn child_has_own_environment_no_terminal() {
-    let mut job = job(&["env", "CALLSHEET_RUN", "cwd"]);
+    let mut job = job(&["env", "CALLSHEET_RUN", "env", "PWD", "cwd"]);
     job.env = [("CALLSHEET_RUN".to_owned(), "r 1\n$x".to_owned())].into();
     let dir = tempfile::tempdir().unwrap();
     job.cwd = dir.path().canonicalize().unwrap();
-    assert_eq!(run(&job).out(), format!("Some(\"r 1\\n$x\")\n{}\n", job.cwd.display()));
+    let cwd = job.cwd.display();
+    assert_eq!(run(&job).out(), format!("Some(\"r 1\\n$x\")\nSome(\"{cwd}\")\n{cwd}\n"));
     job.argv = vec![
         "sh".into(),
         "-c".into(),
