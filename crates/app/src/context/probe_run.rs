@@ -17,6 +17,7 @@ use callsheet_run::{
     ProcessExit, ProcessLimits, StopFlag, WorktreeSnapshot, perform,
 };
 use callsheet_wire::{Probe, ProbeLimits, ReceivedRequest};
+use memchr::memmem::{self, Finder};
 
 use super::ContextOptions;
 use super::attribute::InstructionFile;
@@ -35,6 +36,9 @@ const PATIENCE: Duration = Duration::from_secs(90);
 
 /// How long a CLI may take to end after its request was answered.
 const PATIENCE_TO_END: Duration = Duration::from_secs(10);
+
+/// How long a CLI may take to send its request after another one, such as one for a title, or after a refused one.
+const PATIENCE_TO_ASK: Duration = Duration::from_secs(30);
 
 /// A key that no provider accepts.
 const KEY: &str = "callsheet-probe";
@@ -217,18 +221,19 @@ fn stop_after_request(
     ended: &AtomicBool,
     interrupted: &InterruptFlag,
 ) {
-    let mut answered: Option<Instant> = None;
+    let (mut answered, mut asked): (Option<Instant>, Option<Instant>) = (None, None);
     while !ended.load(Ordering::SeqCst) {
         thread::sleep(Duration::from_millis(20));
-        if interrupted.is_set() {
-            stop.stop();
+        let counts = probe.counts();
+        if answered.is_none() && counts.kept + counts.refused > 0 {
+            asked = asked.or_else(|| Some(Instant::now()));
+            let is_whole =
+                find_best(&probe.requests(), prompt).is_some_and(|(_, rank)| rank == RequestRank::BEST);
+            answered = is_whole.then(Instant::now);
         }
-        if answered.is_none() {
-            let counts = probe.counts();
-            let has_prompt = counts.kept > 0 && choose_request(probe.requests(), prompt).is_some();
-            answered = (has_prompt || counts.refused > 0).then(Instant::now);
-        }
-        if answered.is_some_and(|since| since.elapsed() > PATIENCE_TO_END) {
+        let is_late =
+            |since: Option<Instant>, patience| since.is_some_and(|since| since.elapsed() > patience);
+        if interrupted.is_set() || is_late(answered, PATIENCE_TO_END) || is_late(asked, PATIENCE_TO_ASK) {
             stop.stop();
         }
     }
@@ -249,27 +254,44 @@ impl LastLines {
     }
 }
 
-/// Returns the request with the prompt, and the others to a model: of those that have a piece of the prompt, the first that
-/// offers tools, else the first; else the first that offers tools.
-fn choose_request(
-    requests: Vec<ReceivedRequest>,
-    prompt: &str,
-) -> Option<(ReceivedRequest, Vec<ReceivedRequest>)> {
-    let mut all: Vec<ReceivedRequest> =
-        requests.into_iter().filter(|request| request.protocol.is_some()).collect();
+/// How likely a request is the one of the prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct RequestRank {
+    has_prompt: bool,
+    offers_tools: bool,
+}
+
+impl RequestRank {
+    const BEST: Self = Self { has_prompt: true, offers_tools: true };
+    const NONE: Self = Self { has_prompt: false, offers_tools: false };
+
+    /// Ranks a request by the longest line of the prompt, as JSON spells it.
+    fn new(request: &ReceivedRequest, line: &Finder<'_>) -> Self {
+        let has_prompt = line.find(&request.body).is_some();
+        let offers_tools = memmem::find(&request.body, b"\"tools\":[{").is_some();
+        Self { has_prompt, offers_tools }
+    }
+}
+
+/// Returns the number of the first request to a model with the highest rank.
+fn find_best(requests: &[ReceivedRequest], prompt: &str) -> Option<(usize, RequestRank)> {
     let line = prompt.lines().map(str::trim).max_by_key(|line| line.len()).unwrap_or_default();
     let quoted = serde_json::to_string(line).unwrap_or_default();
-    let needle = quoted.trim_matches('"').as_bytes();
-    let holds = |body: &[u8], needle: &[u8]| body.windows(needle.len().max(1)).any(|part| part == needle);
-    let rank = |request: &ReceivedRequest| {
-        let offers_tools = holds(&request.body, b"\"tools\":[{");
-        (holds(&request.body, needle), offers_tools)
-    };
-    let ranks: Vec<(bool, bool)> = all.iter().map(rank).collect();
-    let best = ranks.iter().max()?;
-    let at = ranks.iter().position(|rank| rank == best).filter(|_| *best != (false, false))?;
-    let chosen = all.remove(at);
-    Some((chosen, all))
+    let line = Finder::new(quoted.trim_matches('"'));
+    let to_model = requests.iter().enumerate().filter(|(_, request)| request.protocol.is_some());
+    let ranked = to_model.map(|(at, request)| (at, RequestRank::new(request, &line)));
+    ranked.rev().max_by_key(|(_, rank)| *rank).filter(|(_, rank)| *rank != RequestRank::NONE)
+}
+
+/// Returns the request with the prompt, and the others to a model.
+fn choose_request(
+    mut requests: Vec<ReceivedRequest>,
+    prompt: &str,
+) -> Option<(ReceivedRequest, Vec<ReceivedRequest>)> {
+    let (at, _) = find_best(&requests, prompt)?;
+    let chosen = requests.remove(at);
+    requests.retain(|request| request.protocol.is_some());
+    Some((chosen, requests))
 }
 
 /// Explains why there is no request.
