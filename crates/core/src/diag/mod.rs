@@ -128,6 +128,7 @@ codes! {
     DetailUnused "detail/unused" 3 "`--detail` names a path that no document has.",
     DeliverRefused "deliver/refused" 2 "The prompt cannot be delivered to this agent safely.",
     DeliverOtherwise "deliver/otherwise" 3 "The agent's preferred delivery method would alter the prompt; a fallback was used.",
+    DeliverWhole "deliver/whole" 3 "A prompt was to be delivered in two parts, but is delivered as one.",
     AllowUnsupported "allow/unsupported" 3 "The agent cannot be allowed a command; it may ask for it or deny it.",
     OutputFailed "output/failed" 70 "The output could not be written.",
     UsageBad "usage/bad" 2 "Invalid command-line arguments.",
