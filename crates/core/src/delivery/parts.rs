@@ -38,7 +38,8 @@ pub struct DeliveredPart {
     pub end: usize,
 }
 
-/// Returns the length of the shared part; `None` if the prompt is delivered as one. A note says why.
+/// Returns the length of the shared part; `None` if the prompt is delivered as one. A note says why, or a warning if a person
+/// asked for parts.
 pub(super) fn choose_parts(
     agent: &Agent,
     prompt: &str,
@@ -48,7 +49,10 @@ pub(super) fn choose_parts(
     let Some(wanted) = how.split else { return Ok(None) };
     let mut as_one = |why: String| {
         let message = format!("the prompt is delivered as one: {why}");
-        diagnostics.push(Diagnostic::note(Code::DeliverWhole, message));
+        diagnostics.push(match how.requires_split {
+            true => Diagnostic::warning(Code::DeliverWhole, message),
+            false => Diagnostic::note(Code::DeliverWhole, message),
+        });
         Ok(None)
     };
     let name = &agent.name;

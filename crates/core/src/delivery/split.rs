@@ -12,8 +12,8 @@ use crate::render::{RenderedRange, RenderedText};
 use crate::source::SourceRoot;
 use crate::source::origin::OriginKind;
 
-/// Returns the length of the part that does not depend on the task: the sections of the system part that come
-/// first, up to the first text of the request or the session.
+/// Returns the length of the part that does not belong to the task: the sections of the system part that come
+/// first, up to the first text that the request or the session supplies.
 pub fn find_shared_end(prompt: &Prompt, rendered: &RenderedText) -> usize {
     let mut end = rendered.text.len();
     for (section, range) in prompt.sections.iter().zip(rendered.section_ranges(prompt)) {
@@ -21,18 +21,18 @@ pub fn find_shared_end(prompt: &Prompt, rendered: &RenderedText) -> usize {
             end = end.min(range.section.start);
         }
     }
-    let depends_on_task = |span: &&RenderedRange| {
+    let belongs_to_task = |span: &&RenderedRange| {
         let origin = span.piece.and_then(|piece| prompt.origins.get(piece.origin));
         origin.is_some_and(|origin| match &origin.from {
             OriginKind::Source(id) => id.root() == SourceRoot::Session,
-            OriginKind::Value(_)
-            | OriginKind::Request(_)
-            | OriginKind::Document(_)
-            | OriginKind::DocumentName(_) => true,
-            OriginKind::Default(_) | OriginKind::Derived(_) | OriginKind::Engine => false,
+            OriginKind::Request(_) | OriginKind::Document(_) | OriginKind::DocumentName(_) => true,
+            // Everything in front of the first byte that differs is shared, wherever the parts meet.
+            OriginKind::Value(_) | OriginKind::Default(_) | OriginKind::Derived(_) | OriginKind::Engine => {
+                false
+            }
         })
     };
-    let first = rendered.spans.iter().find(depends_on_task).map_or(end, |span| span.start);
+    let first = rendered.spans.iter().find(belongs_to_task).map_or(end, |span| span.start);
     find_boundary(prompt, rendered, end.min(first))
 }
 
