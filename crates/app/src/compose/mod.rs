@@ -12,6 +12,7 @@ pub mod tokens;
 
 use std::io::Write;
 
+use callsheet_core::delivery::split::find_shared_end;
 use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::library::format::ModelApi;
 use callsheet_core::prompt::Section;
@@ -71,6 +72,12 @@ impl Composition {
     /// Returns the text that an agent gets.
     pub fn text(&self) -> &str {
         &self.rendered.text
+    }
+
+    /// Returns the length of the part that does not depend on the task, which a delivery in two parts puts into the agent's
+    /// system prompt.
+    pub fn shared_bytes(&self) -> usize {
+        find_shared_end(&self.composed.prompt, &self.rendered)
     }
 
     /// Returns the sections of the prompt.

@@ -135,7 +135,8 @@ impl PreparedRun {
             write_gitignore(&self.place)?;
         }
         let delivered = delivered_text(self.actions(), self.prompt());
-        let mut watch = ReceiptWatcher::new(&self.agent, &delivered);
+        let shared = self.shared_part().to_owned();
+        let mut watch = ReceiptWatcher::new(&self.agent, &delivered).with_shared(&shared);
         let mut stdout = StreamReader::new(&self.agent.output, &mut TextSpool::factory(run_dir.dir()));
         let with = PerformOptions {
             place: self.place.clone(),

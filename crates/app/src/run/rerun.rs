@@ -215,6 +215,7 @@ fn merge_options(project: &Project, rerun: &RerunOptions, parent: &RunSummary) -
     options.timeout_ms = options.timeout_ms.or(before.timeout_ms);
     setup.requires_cost |= options.max_cost_usd.is_none() && before.max_cost_usd.is_some();
     options.max_cost_usd = options.max_cost_usd.or(before.max_cost_usd);
+    options.split = given.split.or(before.split).or(options.split);
     options.single_coder |= before.single_coder;
     options.no_scope |= before.no_scope;
     if own_worktree {

@@ -128,6 +128,7 @@ codes! {
     DetailUnused "detail/unused" 3 "`--detail` names a path that no document has.",
     DeliverRefused "deliver/refused" 2 "The prompt cannot be delivered to this agent safely.",
     DeliverOtherwise "deliver/otherwise" 3 "The agent's preferred delivery method would alter the prompt; a fallback was used.",
+    DeliverWhole "deliver/whole" 3 "A prompt was to be delivered in two parts, but is delivered as one.",
     AllowUnsupported "allow/unsupported" 3 "The agent cannot be allowed a command; it may ask for it or deny it.",
     ContextFailed "context/failed" 6 "The agent's CLI sent no request that shows its context.",
     ContextPrompt "context/prompt" 3 "The prompt did not arrive byte for byte in the request of the agent's CLI.",

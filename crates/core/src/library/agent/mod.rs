@@ -132,6 +132,20 @@ impl Agent {
         }
     }
 
+    /// Checks whether the agent can take the shared part of a prompt in its system prompt.
+    pub fn can_split(&self) -> bool {
+        self.shared_argument().is_some()
+    }
+
+    /// Returns the argument with the shared part of a prompt, and whether it is the path of a file.
+    pub(crate) fn shared_argument(&self) -> Option<(&ArgSpec, bool)> {
+        self.start.iter().flat_map(|start| &start.args).find_map(|arg| match arg {
+            AgentArgument::Spec(spec) if spec.hole == Some(ArgHole::SharedFile) => Some((spec, true)),
+            AgentArgument::Spec(spec) if spec.hole == Some(ArgHole::Shared) => Some((spec, false)),
+            _ => None,
+        })
+    }
+
     /// Returns a warning for each limit of the agent that a prompt of this many bytes and characters exceeds.
     pub fn check_limits(&self, bytes: usize, chars: impl FnOnce() -> usize) -> Vec<Diagnostic> {
         let mut warnings = Vec::new();
