@@ -113,10 +113,7 @@ pub(crate) enum CliCommand {
     Mcp(commands::mcp::Args),
     /// List the supported agents, and which of them are installed
     Agents,
-    /// Check that everything `run` needs is installed, and suggest fixes
-    ///
-    /// Exits with 1 if a required program is missing.
-    Doctor,
+    Doctor(commands::doctor::Args),
     Trust(commands::trust::Args),
     Config(commands::config::Args),
     Schema(commands::schema::Args),

@@ -99,7 +99,7 @@ fn dispatch(
         CliCommand::Prefs(args) => commands::prefs::run(&app, args),
         CliCommand::Mcp(args) => commands::mcp::run(&app, args),
         CliCommand::Agents => commands::agents::run(&app),
-        CliCommand::Doctor => commands::doctor::run(&app),
+        CliCommand::Doctor(args) => commands::doctor::run(&app, args),
         CliCommand::Config(args) => commands::config::run(&app, args),
         CliCommand::Demo(_) | CliCommand::Completions(_) | CliCommand::Man(_) | CliCommand::Schema(_) => {
             Ok(0)

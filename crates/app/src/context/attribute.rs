@@ -91,7 +91,8 @@ pub(crate) fn attribute(
     let root = JsonSpan::parse(body)?;
     let pieces = lay_out(protocol, body, &root);
     let mut texts = PieceText::collect(body, &pieces)?;
-    let arrivals = inputs.delivered.iter().map(|delivered| paint_prompt(&mut texts, delivered)).collect();
+    let delivered = inputs.delivered.iter().enumerate();
+    let arrivals = delivered.map(|(number, delivered)| paint_prompt(&mut texts, number, delivered)).collect();
     let loaded = paint_files(&mut texts, inputs.files);
     texts.iter_mut().for_each(|text| text.paint_markers(inputs.markers));
     let mut parts = Vec::new();
@@ -297,14 +298,14 @@ impl PieceText {
 }
 
 /// Finds a delivered text and paints it.
-fn paint_prompt(texts: &mut [PieceText], delivered: &DeliveredText) -> PromptArrival {
-    let number_of = |texts: &[PieceText]| {
-        texts.iter().flat_map(|text| &text.prompt_starts).map(|(number, _)| number + 1).max().unwrap_or(0)
-    };
-    let number = number_of(texts);
+fn paint_prompt(texts: &mut [PieceText], number: usize, delivered: &DeliveredText) -> PromptArrival {
     let candidates: Vec<&str> = texts.iter().map(PieceText::text).collect();
-    let (found, arrival) = find_prompt(&candidates, &delivered.text);
+    let (found, mut arrival) = find_prompt(&candidates, &delivered.text);
     for piece in found {
+        // A shared part is a part of the system text by its delivery.
+        if texts[piece.text].is_system && !arrival.is_changed {
+            (arrival.before, arrival.after) = (String::new(), String::new());
+        }
         texts[piece.text].prompt_starts.push((number, piece.from));
         texts[piece.text].paint(piece.range, TextOwner::Prompt(number));
     }

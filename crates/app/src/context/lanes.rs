@@ -1,5 +1,6 @@
 //! The beginning that the requests of several lanes share, which a provider caches once for all of them.
 
+use callsheet_core::delivery::split::{common_length, find_boundary};
 use callsheet_core::diag::Diagnostic;
 
 use super::report::{describe_price, origin_label};
@@ -36,16 +37,27 @@ impl Project {
         }
         let (prepared, compose_options) = self.prepare_input(input, file, Purpose::Record)?;
         let probes = self.probe_each_lane(&prepared, compose_options, lanes, options)?;
-        let way = describe_way(self, &probes)?;
-        let Some((first, _)) = probes.first() else { return Err(usage_error("no lanes").into()) };
-        let passes = min_shared_percent.is_none_or(|least| way.shared_percent >= least);
+        let first = &probes[0].probe.output;
+        let mut ways = vec![describe_way(self, &probes)?];
+        // The other way is tried, so that a person sees what would change.
+        let mut other = options.clone();
+        other.overrides.split = Some(!first.split);
+        if first.split || probes[0].can_split {
+            let probes = self.probe_each_lane(&prepared, compose_options, lanes, &other)?;
+            ways.extend(
+                (probes[0].probe.output.split != first.split)
+                    .then(|| describe_way(self, &probes))
+                    .transpose()?,
+            );
+        }
+        let passes = min_shared_percent.is_none_or(|least| ways[0].shared_percent >= least);
         Ok(ContextLanesOutput {
-            agent: first.output.agent.clone(),
-            version: first.output.version.clone(),
-            model: first.output.model.clone(),
+            agent: first.agent.clone(),
+            version: first.version.clone(),
+            model: first.model.clone(),
             lane_count: lanes,
-            diagnostics: first.output.diagnostics.clone(),
-            ways: vec![way],
+            diagnostics: first.diagnostics.clone(),
+            ways,
             min_shared_percent,
             passes,
         })
@@ -57,33 +69,42 @@ impl Project {
         compose_options: ComposeOptions,
         lanes: usize,
         options: &ContextOptions,
-    ) -> Result<Vec<(ContextProbe, Vec<String>)>> {
-        let mut probes = Vec::new();
+    ) -> Result<Vec<LaneProbe>> {
+        let mut compositions = Vec::new();
         for lane in 1..=lanes {
-            let composition = compose_input(self, prepared.for_lane(lane), compose_options, Purpose::Record)?;
-            let labels = prompt_labels(&composition);
-            probes.push((self.probe_context(composition, options)?, labels));
+            compositions.push(compose_input(
+                self,
+                prepared.for_lane(lane),
+                compose_options,
+                Purpose::Record,
+            )?);
+        }
+        let common = common_length(compositions.iter().map(Composition::text));
+        let mut probes = Vec::new();
+        for (lane, composition) in (1..).zip(compositions) {
+            let labels = list_labels(&composition);
+            let can_split = composition.composed.agent.can_split();
+            let end = find_boundary(&composition.composed.prompt, &composition.rendered, common);
+            let options = ContextOptions { shared_bytes: Some(end), lane, ..options.clone() };
+            probes.push(LaneProbe { probe: self.probe_context(composition, &options)?, labels, can_split });
         }
         Ok(probes)
     }
 }
 
-/// Returns the label of the origin of each byte of the prompt, as ranges: the label and the end of each.
-fn prompt_labels(composition: &Composition) -> Vec<String> {
-    composition
-        .rendered
-        .spans
-        .iter()
-        .map(|span| format!("{}\u{0}{}", span.end, origin_label(composition, span.start).0))
-        .collect()
+/// The probe of a lane.
+struct LaneProbe {
+    probe: ContextProbe,
+    /// The end of each range of the prompt, and the label of its origin.
+    labels: Vec<(usize, String)>,
+    /// Whether the agent can get a prompt in two parts.
+    can_split: bool,
 }
 
-/// Returns the label of the origin of a byte of the prompt.
-fn find_label(labels: &[String], offset: usize) -> Option<String> {
-    labels.iter().find_map(|label| {
-        let (end, label) = label.split_once('\u{0}')?;
-        (end.parse::<usize>().ok()? > offset).then(|| label.to_owned())
-    })
+/// Returns the end of each range of the prompt, and the label of its origin.
+fn list_labels(composition: &Composition) -> Vec<(usize, String)> {
+    let spans = composition.rendered.spans.iter();
+    spans.map(|span| (span.end, origin_label(composition, span.start).0)).collect()
 }
 
 /// The place at which requests begin to differ.
@@ -99,6 +120,9 @@ fn find_shared(probes: &[&ContextProbe]) -> SharedEnd {
     let Some((first, others)) = probes.split_first() else { return SharedEnd { bytes: 0, offset: None } };
     let mut bytes = 0;
     for (at, piece) in first.attributed.pieces.iter().enumerate() {
+        if first.unread.contains(&at) {
+            continue;
+        }
         let own = first.body[piece.range.clone()].as_bytes();
         let shared = others.iter().map(|other| {
             let piece = other.attributed.pieces.get(at).map(|piece| piece.range.clone()).unwrap_or_default();
@@ -114,11 +138,14 @@ fn find_shared(probes: &[&ContextProbe]) -> SharedEnd {
     SharedEnd { bytes, offset: None }
 }
 
-fn describe_way(project: &Project, probes: &[(ContextProbe, Vec<String>)]) -> Result<LaneWayOutput> {
-    let all: Vec<&ContextProbe> = probes.iter().map(|(probe, _)| probe).collect();
+fn describe_way(project: &Project, probes: &[LaneProbe]) -> Result<LaneWayOutput> {
+    let all: Vec<&ContextProbe> = probes.iter().map(|lane| &lane.probe).collect();
     let shared = find_shared(&all);
-    let read_bytes =
-        |probe: &&ContextProbe| probe.attributed.pieces.iter().map(|piece| piece.range.len()).sum::<usize>();
+    let read_bytes = |probe: &&ContextProbe| {
+        let pieces = probe.attributed.pieces.iter().enumerate();
+        let read = pieces.filter(|(at, _)| !probe.unread.contains(at));
+        read.map(|(_, piece)| piece.range.len()).sum::<usize>()
+    };
     let bytes = all.iter().map(read_bytes).min().unwrap_or_default();
     let first = all[0];
     let model = first.output.model.as_deref();
@@ -141,7 +168,7 @@ fn describe_way(project: &Project, probes: &[(ContextProbe, Vec<String>)]) -> Re
         shared_bytes: shared.bytes,
         shared_tokens,
         shared_percent: (percent * 10.0).floor() / 10.0,
-        ended_by: shared.offset.map(|offset| describe_end(first, &probes[0].1, offset)),
+        ended_by: shared.offset.map(|offset| describe_end(first, &probes[0].labels, offset)),
         price,
     })
 }
@@ -171,7 +198,7 @@ fn count_shared(probe: &ContextProbe, offset: Option<usize>, counter: &TokenCoun
     whole + rest.unwrap_or_default()
 }
 
-fn describe_end(probe: &ContextProbe, labels: &[String], offset: usize) -> LaneEndOutput {
+fn describe_end(probe: &ContextProbe, labels: &[(usize, String)], offset: usize) -> LaneEndOutput {
     let found =
         probe.attributed.parts.iter().find(|part| part.ranges.iter().any(|range| range.contains(&offset)));
     let start = probe.body.floor_char_boundary(offset);
@@ -183,7 +210,8 @@ fn describe_end(probe: &ContextProbe, labels: &[String], offset: usize) -> LaneE
         let before = probe.body.get(range.start..start)?;
         let decoded: String =
             serde_json::from_str(&format!("\"{before}\"")).unwrap_or_else(|_| before.to_owned());
-        find_label(labels, from + decoded.len())
+        let place = from + decoded.len();
+        labels.iter().find(|(end, _)| *end > place).map(|(_, label)| label.clone())
     });
     LaneEndOutput {
         kind: found.map_or(callsheet_core::library::agent::ContextKind::Other, |part| part.kind),

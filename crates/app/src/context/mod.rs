@@ -5,6 +5,7 @@
 
 mod attribute;
 mod compare;
+mod doctor_probe;
 mod instruction_files;
 mod json_spans;
 mod lanes;
@@ -42,6 +43,11 @@ pub struct ContextOptions {
     pub isolated: bool,
     /// How long the CLI may take.
     pub timeout: Option<HumanDuration>,
+    /// The length of the part that the prompts of all lanes share, for a delivery in two parts; else the prompt alone
+    /// decides.
+    pub shared_bytes: Option<usize>,
+    /// The number of the lane, from 1; 0 without lanes. Lanes work in different folders.
+    pub lane: usize,
     /// Ends the probe.
     pub interrupted: InterruptFlag,
 }
@@ -54,6 +60,8 @@ pub struct ContextProbe {
     pub output: ContextOutput,
     body: String,
     attributed: AttributedRequest,
+    /// The numbers of the pieces that the API removes before the model reads the request.
+    unread: Vec<usize>,
 }
 
 impl ContextProbe {

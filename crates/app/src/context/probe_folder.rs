@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::library::agent::{ProbeSpec, ProbeValues};
 use callsheet_run::{WritableFolder, copy_project, open_private};
-use callsheet_store::new_id;
 use serde_json::Value;
 
 use super::instruction_files::list_instruction_files;
 use crate::error::Result;
 use crate::project::Project;
-use crate::project::state::{create_private_folder, path_error, state_dir};
+use crate::project::state::{create_private_folder, directory_key, hold_lock, path_error, state_dir};
+
+/// The most probes of a lane at the same time.
+const MOST_PROBES: usize = 100;
 
 /// A folder of a probe. It is removed on drop.
 #[derive(Debug)]
@@ -23,18 +25,27 @@ pub(crate) struct ProbeFolder {
 }
 
 impl ProbeFolder {
-    /// Creates a folder, and removes those that killed processes left behind.
-    pub(crate) fn create() -> Result<Self> {
+    /// Creates a folder for a directory, at a path that later probes of the directory have too, so that they can be compared.
+    /// Each lane has a path of its own. Removes the folders that killed processes left behind.
+    pub(crate) fn create(dir: &Path, lane: usize) -> Result<Self> {
         let all = state_dir()?.join("probes");
         create_private_folder(&all)?;
         let all = all.canonicalize().map_err(|error| path_error(&all, error))?;
+        // Until the folder is locked, another process could remove it.
+        let _creating = hold_lock(&all.join("creating"))?;
         remove_abandoned(&all);
-        let id = new_id().ok_or_else(|| Diagnostic::error(Code::LedgerFailed, "cannot generate an id"))?;
-        let path = all.join(id.as_str());
-        create_private_folder(&path)?;
-        let lock = open_private(&path.join("lock")).map_err(|error| path_error(&path, error))?;
-        lock.try_lock().map_err(|error| path_error(&path, error.into()))?;
-        Ok(Self { path, _lock: lock })
+        for attempt in 0..MOST_PROBES {
+            let path = all.join(format!("{}-{lane}-{attempt}", directory_key(dir)));
+            if path.exists() {
+                continue;
+            }
+            create_private_folder(&path)?;
+            let lock = open_private(&path.join("lock")).map_err(|error| path_error(&path, error))?;
+            lock.try_lock().map_err(|error| path_error(&path, error.into()))?;
+            return Ok(Self { path, _lock: lock });
+        }
+        let message = format!("{MOST_PROBES} probes of this project are running");
+        Err(Diagnostic::error(Code::ContextFailed, message).hint("wait until they end").into())
     }
 
     /// Copies the project, with the instruction files that git ignores. Returns the copy.
@@ -103,8 +114,9 @@ fn write_files<'f>(
 /// Removes the folders of probes that no process holds.
 fn remove_abandoned(all: &Path) {
     for entry in fs::read_dir(all).into_iter().flatten().flatten() {
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
         let lock = open_private(&entry.path().join("lock"));
-        if lock.is_ok_and(|lock| lock.try_lock().is_ok()) {
+        if is_folder && lock.is_ok_and(|lock| lock.try_lock().is_ok()) {
             // What remains is removed by the next probe.
             let _ = fs::remove_dir_all(entry.path());
         }

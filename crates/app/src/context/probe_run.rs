@@ -67,10 +67,11 @@ pub(super) fn probe_agent(
     composition: Composition,
     options: &ContextOptions,
 ) -> Result<ProbedAgent> {
-    let folder = ProbeFolder::create()?;
+    let folder = ProbeFolder::create(&project.dir, options.lane)?;
     let before = take_snapshot(project)?;
     let mut setup = options.overrides.complete(project)?;
     setup.dry = true;
+    setup.shared_bytes = options.shared_bytes;
     let agent_name = composition.composed.agent.name.clone();
     let spec = composition.composed.agent.probe.clone().ok_or_else(|| unsupported(&agent_name))?;
     project.require_trust()?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use callsheet_core::delivery::DeliveryAction;
+use callsheet_core::delivery::{DeliveryAction, PromptPart};
 use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::library::prices::{ModelPrice, TokenCounts};
 use callsheet_core::record::sha256;
@@ -27,7 +27,7 @@ use crate::output::{
     PromptShareOutput, SideRequestOutput,
 };
 use crate::project::Project;
-use crate::run::RedactionRules;
+use crate::run::{PreparedRun, RedactionRules};
 
 /// Divides the request of a CLI and describes it.
 pub(super) fn build_probe(
@@ -40,7 +40,7 @@ pub(super) fn build_probe(
     let unreadable = || Diagnostic::error(Code::ContextFailed, "the request of the CLI is not JSON in UTF-8");
     let body = String::from_utf8(request.body).map_err(|_| unreadable())?;
     let composition = prepared.composition();
-    let delivered = list_delivered(prepared.actions(), prepared.prompt());
+    let delivered = list_delivered(&prepared);
     let spec = agent.probe.as_ref();
     let inputs = AttributionInputs {
         delivered: &delivered,
@@ -104,7 +104,11 @@ pub(super) fn build_probe(
             .collect(),
         diagnostics: diagnostic_outputs(&found),
     };
-    Ok(ContextProbe { output, body, attributed })
+    let unread = spec.map(|spec| spec.unread.as_slice()).unwrap_or_default();
+    let is_unread = |part: &FoundPart| unread.iter().any(|start| part.text.starts_with(start.as_str()));
+    let unread =
+        attributed.parts.iter().filter(|part| is_unread(part)).filter_map(|part| part.piece).collect();
+    Ok(ContextProbe { output, body, attributed, unread })
 }
 
 const fn protocol_name(protocol: Protocol) -> &'static str {
@@ -125,19 +129,26 @@ fn read_model(protocol: Protocol, body: &str, path: &str) -> Option<String> {
     JsonSpan::parse(body)?.text_of(body, "model")
 }
 
-/// Returns the texts that the actions deliver, in the order of the prompt.
-fn list_delivered(acts: &[DeliveryAction], prompt: &str) -> Vec<DeliveredText> {
-    let spawn = acts.iter().find_map(|act| match act {
+/// Returns the texts that the CLI gets, in the order of the prompt: the prompt, its two parts, or the line that names its file.
+fn list_delivered(prepared: &PreparedRun) -> Vec<DeliveredText> {
+    let prompt = prepared.prompt();
+    let stdin = prepared.actions().iter().find_map(|act| match act {
         DeliveryAction::Spawn { stdin, .. } => Some(stdin.to_text(prompt)),
         _ => None,
     });
-    spawn
-        .map(|text| {
-            let range = if text.ends_with(prompt) { 0..prompt.len() } else { 0..0 };
-            DeliveredText { name: "prompt".to_owned(), text, prompt: range }
-        })
-        .into_iter()
-        .collect()
+    let stdin = stdin.unwrap_or_default();
+    let mut delivered = Vec::new();
+    let mut start = 0;
+    for part in prepared.launch.parts.iter().filter(|part| part.part == PromptPart::Shared) {
+        let text = prompt.get(part.start..part.end).unwrap_or_default().to_owned();
+        delivered.push(DeliveredText { name: "shared part".to_owned(), text, prompt: part.start..part.end });
+        start = part.end;
+    }
+    let own = &prompt[start..];
+    let range = if stdin.ends_with(own) { start..prompt.len() } else { start..start };
+    let name = if delivered.is_empty() { "prompt" } else { "own part" };
+    delivered.push(DeliveredText { name: name.to_owned(), text: stdin, prompt: range });
+    delivered
 }
 
 /// Returns the number of the first piece that is not in the cacheable beginning: behind the last mark, or behind all pieces.

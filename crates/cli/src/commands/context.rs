@@ -18,6 +18,7 @@ use crate::args::{ComposeArgs, PermitArg};
 use crate::context::CommandContext;
 use crate::html_file::write_html;
 use crate::pages::context::{context_page, diff_page, lanes_page};
+use crate::run_args::SplitArgs;
 
 const EXAMPLES: &str = "Examples:
   callsheet context -a claude \"Fix the login timeout\"
@@ -52,6 +53,8 @@ pub(crate) struct Args {
     /// The actions that the agent may perform without asking [default: the configured ones; else edit]
     #[arg(long, value_name = "WHAT")]
     permit: Option<PermitArg>,
+    #[command(flatten)]
+    split: SplitArgs,
     /// Attach the agent to the MCP server that accepts its submissions
     #[arg(long)]
     mcp: bool,
@@ -158,6 +161,7 @@ fn probe_options(args: &Args, interrupted: &InterruptFlag) -> Result<ContextOpti
     let overrides = RunOverrides {
         model: args.model.clone(),
         permit: args.permit.map(|permit| permit.0),
+        split: args.split.to_choice(),
         ..RunOverrides::default()
     };
     Ok(ContextOptions {
@@ -166,6 +170,7 @@ fn probe_options(args: &Args, interrupted: &InterruptFlag) -> Result<ContextOpti
         isolated: args.isolated,
         timeout: args.timeout,
         interrupted: interrupted.clone(),
+        ..ContextOptions::default()
     })
 }
 

@@ -52,7 +52,7 @@ pub(crate) fn context_page(print: &OutputPrinter, context: &ContextOutput) -> St
         }
     }
     for part in context.parts.iter().filter(|part| part.text.is_some()) {
-        page += &heading(print, &part_name(part));
+        page += &heading(print, &format!("{}: {}", part.kind.name(), part_name(part)));
         page += &escape_lines(part.text.as_deref().unwrap_or_default());
     }
     page
@@ -111,39 +111,29 @@ fn bar(print: &OutputPrinter, parts: &[ContextPartOutput]) -> String {
 
 fn part_name(part: &ContextPartOutput) -> String {
     let server = part.server.as_ref().map(|server| format!(" (MCP server {server})")).unwrap_or_default();
-    let name = if part.kind == ContextKind::Prompt && part.name == "prompt" {
-        part.name.clone()
-    } else {
-        format!("{} {}{server}", part.kind.name(), part.name)
-    };
-    escape_invisible(&name).into_owned()
+    escape_invisible(&format!("{}{server}", part.name)).into_owned()
 }
 
 fn parts_table(print: &OutputPrinter, parts: &[ContextPartOutput]) -> String {
-    let price = |part: &ContextPartOutput| part.price_microusd.map(dollars).unwrap_or_else(|| "-".to_owned());
-    let cached =
-        |part: &ContextPartOutput| part.cached_price_microusd.map(dollars).unwrap_or_else(|| "-".to_owned());
-    let mut page = format!(
-        "{}\n",
-        print.paint(
-            TextStyle::Bold,
-            &format!(
-                "{:>8}  {:>7}  {:>6}  {:>9}  {:>9}  PART",
-                "BYTES", "TOKENS", "SHARE", "PRICE", "CACHED"
-            )
-        )
-    );
+    let price = |microusd: Option<u64>| microusd.map_or_else(|| "-".to_owned(), dollars);
+    let row = |cells: [&str; 7]| {
+        let [bytes, tokens, share, price, cached, kind, name] = cells;
+        format!("{bytes:>8}  {tokens:>7}  {share:>6}  {price:>8}  {cached:>8}  {kind:<12}  {name}")
+    };
+    let head = row(["BYTES", "TOKENS", "SHARE", "PRICE", "CACHED", "KIND", "PART"]);
+    let mut page = format!("{}\n", print.paint(TextStyle::Bold, &head));
     for part in parts {
-        let mark = if part.is_cacheable { "" } else { " (not cached)" };
-        page += &format!(
-            "{:>8}  {:>7}  {:>5.1}%  {:>9}  {:>9}  {}{mark}\n",
-            part.bytes,
-            part.tokens,
-            part.share_percent,
-            price(part),
-            cached(part),
-            part_name(part)
-        );
+        let mark = if part.is_cacheable { "" } else { " (not cacheable)" };
+        let line = row([
+            &part.bytes.to_string(),
+            &part.tokens.to_string(),
+            &format!("{:.1}%", part.share_percent),
+            &price(part.price_microusd),
+            &price(part.cached_price_microusd),
+            part.kind.name(),
+            &format!("{}{mark}", part_name(part)),
+        ]);
+        page += &format!("{line}\n");
     }
     page
 }

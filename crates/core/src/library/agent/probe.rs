@@ -37,6 +37,8 @@ pub struct ProbeSpec {
     pub home_instructions: Vec<String>,
     /// The prefix of the instructions that the CLI sends at most, in bytes.
     pub instructions_limit: Option<usize>,
+    /// The beginnings of texts that the API removes before the model reads a request.
+    pub unread: Vec<String>,
     /// What a probe with the user's own home needs besides the installed CLI, in words.
     pub login: String,
     /// The texts of a request that the CLI adds, by their beginnings. A later entry goes before an earlier one.
