@@ -4,7 +4,7 @@ use callsheet_core::diag::{Diagnostic, Severity};
 use callsheet_core::record::RecordedWarning;
 use callsheet_core::secrets::SecretRules;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 thread_local! {
     /// Rules for diagnostics of commands that have not loaded any. They are parsed at the first use.
@@ -20,7 +20,7 @@ pub fn mask_diagnostic(diag: &Diagnostic) -> Diagnostic {
 }
 
 /// A place in a text.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct PlaceOutput {
     /// The name of the text: a source, a file, a field of the request.
@@ -41,7 +41,7 @@ impl PlaceOutput {
 }
 
 /// A diagnostic, without secrets.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct DiagnosticOutput {
     /// The stable code, such as `template/not-found`.

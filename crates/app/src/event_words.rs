@@ -102,6 +102,10 @@ impl<'p> EventNarrator<'p> {
                 flow_words(event.event, phase, detail, &run.unwrap_or_default())
             }
             EventData::Prompt { .. } => "prompt composed".to_owned(),
+            EventData::Context { agent, version, bytes } => {
+                let version = version.as_deref().unwrap_or("version unknown");
+                format!("probe: {agent} ({version}) sends {bytes} bytes")
+            }
             EventData::Reply { verdict: Some(verdict) } => format!("reply: {verdict}"),
             EventData::Reply { verdict: None } => "reply without a verdict".to_owned(),
             EventData::Submission { tool, refused, .. } if refused.is_empty() => format!("submitted {tool}"),

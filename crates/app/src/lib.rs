@@ -5,6 +5,7 @@
 //! | open a project with its configuration, trust, ledger and sources | [`Project::open`], [`Project::open_with`] |
 //! | compose a prompt, with the origin of every byte | [`Project::compose`] → [`Composition`] |
 //! | record a prompt without a run | [`Project::record`] |
+//! | see the request that an agent's CLI makes of a prompt | [`Project::probe_context`] → [`ContextProbe`](context::ContextProbe) |
 //! | run an agent, with its changes and checks observed | [`Project::prepare`] → [`PreparedRun::execute`] → [`RunReport`] |
 //! | record a run whose agent I drive myself | [`PreparedRun::execute_external`] |
 //! | run again with the facts of an earlier run | [`Project::prepare_rerun`] |
@@ -20,6 +21,7 @@
 
 pub mod completion;
 pub mod compose;
+pub mod context;
 pub mod diagnostics;
 pub mod error;
 pub mod event_words;

@@ -78,6 +78,7 @@ pub(crate) enum CliCommand {
     Init,
     Compose(commands::compose::Args),
     Explain(commands::explain::Args),
+    Context(commands::context::Args),
     Run(commands::run::Args),
     Retry(commands::retry::RetryArgs),
     Continue(commands::retry::ContinueArgs),

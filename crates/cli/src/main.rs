@@ -67,6 +67,7 @@ fn dispatch(
         CliCommand::Init => commands::init::run(&app),
         CliCommand::Compose(args) => commands::compose::run(&app, args, given),
         CliCommand::Explain(args) => commands::explain::run(&app, args, given),
+        CliCommand::Context(args) => commands::context::run(&app, args, given),
         CliCommand::Run(args) => commands::run::run(&app, args, given),
         CliCommand::Retry(args) => commands::retry::retry(&app, args),
         CliCommand::Continue(args) => commands::retry::continue_run(&app, args),

@@ -55,6 +55,8 @@ pub(crate) struct RunArgs {
     /// Let one agent implement the whole plan
     #[arg(long)]
     pub(crate) single_coder: bool,
+    #[command(flatten)]
+    pub(crate) split: SplitArgs,
     /// With --json, print the events of the run as they happen, one object per line, before its result
     #[arg(long)]
     pub(crate) events: bool,
@@ -67,6 +69,25 @@ pub(crate) struct RunArgs {
     /// Attach the agent to the MCP server that accepts its submissions
     #[arg(long)]
     pub(crate) mcp: bool,
+}
+
+/// Whether prompts are delivered in two parts.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub(crate) struct SplitArgs {
+    /// Deliver the prompt in two parts: everything before the task in the agent's system prompt, which prompt caches of other runs
+    /// share, and the rest as usual; an error if the agent cannot add to its system prompt
+    #[arg(long)]
+    split: bool,
+    /// Deliver the prompt as one, even if the configuration or the agent's file splits it
+    #[arg(long, conflicts_with = "split")]
+    no_split: bool,
+}
+
+impl SplitArgs {
+    /// Returns the choice; `None` if neither flag is given.
+    pub(crate) fn to_choice(self) -> Option<bool> {
+        (self.split || self.no_split).then_some(self.split)
+    }
 }
 
 impl RunArgs {
@@ -85,6 +106,7 @@ impl RunArgs {
             no_scope: self.no_scope,
             pane: self.pane.clone(),
             single_coder: self.single_coder,
+            split: self.split.to_choice(),
         }
     }
 }

@@ -3,16 +3,17 @@
 //!
 //! `BLESS=1` rewrites `tests/deliver/*.json`.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::path::Path;
 use std::{env, fs};
 
 use callsheet_core::delivery::receipt::{AgentReport, DeliveryReceipt, ReceiptWatcher};
 use callsheet_core::delivery::{
-    Delivery, DeliveryAction, DeliveryContext, DeliveryText, McpServerCommand, by_file_line, find_at_paths,
-    plan_delivery,
+    Delivery, DeliveryAction, DeliveryContext, DeliveryText, McpServerCommand, PromptPart, by_file_line,
+    find_at_paths, plan_delivery,
 };
+use callsheet_core::diag::Code;
 use callsheet_core::library::agent::{Agent, DeliveryMethod, FirstLine, PermissionLevel, ToolCall};
 use callsheet_core::library::layout::Layout;
 use callsheet_core::request::scope::Scope;
@@ -74,6 +75,95 @@ fn shipped_agents_get_expected_delivery() {
         }
     }
     assert!(different.is_empty(), "{}", different.join("\n"));
+}
+
+#[test]
+fn split_delivery_is_as_expected() {
+    let mut different = Vec::new();
+    for name in ["claude", "codex"] {
+        for by in [DeliveryMethod::Stdin, DeliveryMethod::File] {
+            let how = DeliveryContext { by: Some(by), split: Some(16), ..full_context() };
+            let delivery =
+                plan_delivery(&find_shipped_agent(name), "Rules \"and\" so.\nDo it.\n", &how).unwrap();
+            let parts = serde_json::to_string(&delivery.parts).unwrap();
+            let found = render_delivery(&delivery) + &parts + "\n";
+            let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join(format!("tests/deliver/{name}-{}-split.json", by.name()));
+            if env::var_os("BLESS").is_some() {
+                fs::write(&path, &found).unwrap();
+            } else if fs::read_to_string(&path).unwrap_or_default() != found {
+                different.push(format!("{} should be\n{found}", path.display()));
+            }
+        }
+    }
+    assert!(different.is_empty(), "{}", different.join("\n"));
+}
+
+#[test]
+fn unsplit_delivery_says_why() {
+    let claude = find_shipped_agent("claude");
+    let codex = find_shipped_agent("codex");
+    let at = |split: usize| DeliveryContext { split: Some(split), ..full_context() };
+    let said = |agent: &Agent, prompt: &str, how: &DeliveryContext| {
+        let delivery = plan_delivery(agent, prompt, how).unwrap();
+        assert_eq!(delivery.parts, [], "{prompt}");
+        let notes = delivery.diagnostics.iter().filter(|diag| diag.code == Code::DeliverWhole);
+        notes.map(|diag| diag.message.clone()).collect::<Vec<_>>().join("; ")
+    };
+    let as_one = |why: &str| format!("the prompt is delivered as one: {why}");
+    assert_eq!(
+        said(&claude, "Do it.", &at(0)),
+        as_one("it begins with the task, so no part of it is shared")
+    );
+    assert_eq!(said(&claude, "Do it.\n", &at(6)), as_one("all of it is shared"));
+    let long = "\"".repeat(70_000) + "\nDo it.";
+    let why = "an argument is limited to 131071 bytes; the shared part needs 140027";
+    assert_eq!(said(&codex, &long, &at(70_001)), as_one(why));
+    assert_eq!(plan_delivery(&claude, &long, &at(70_001)).unwrap().parts.len(), 2);
+    // An agent that cannot take parts is refused only if a person asked for them.
+    let cannot = |agent: &Agent| format!("{} has no way to add a text to its system prompt", agent.name);
+    for name in shipped_agents() {
+        let agent = find_shipped_agent(&name);
+        let asked = DeliveryContext { requires_split: true, ..at(7) };
+        if agent.can_split() {
+            assert!(matches!(name.as_str(), "claude" | "codex"), "the hint does not name {name}");
+            assert_eq!(plan_delivery(&agent, "Rules.\nDo it.", &asked).unwrap().parts.len(), 2);
+            continue;
+        }
+        assert_eq!(said(&agent, "Rules.\nDo it.", &at(7)), as_one(&cannot(&agent)));
+        let refused = plan_delivery(&agent, "Rules.\nDo it.", &asked).unwrap_err();
+        assert_eq!(refused.0[0].message, format!("the prompt cannot be split: {}", cannot(&agent)));
+    }
+    let resumed = DeliveryContext { resume: Some("abc".into()), ..at(7) };
+    let terminal = DeliveryContext { by: Some(DeliveryMethod::Terminal), ..at(7) };
+    for (how, why) in [
+        (resumed, "a resumed session keeps its first system prompt"),
+        (terminal, "in a terminal, the agent gets all of it in a file"),
+    ] {
+        assert_eq!(said(&claude, "Rules.\nDo it.", &how), as_one(why));
+        let asked = DeliveryContext { requires_split: true, ..how };
+        let refused = plan_delivery(&claude, "Rules.\nDo it.", &asked).unwrap_err();
+        assert_eq!(refused.0[0].message, format!("the prompt cannot be split: {why}"));
+    }
+    // Half of a character is no part.
+    assert!(plan_delivery(&claude, "é, do it.", &at(1)).is_err());
+}
+
+#[test]
+fn own_part_alone_decides_method() {
+    let claude = find_shipped_agent("claude");
+    let prompt = "See @README.md\n\n/help me";
+    let how = DeliveryContext { at_paths: vec!["README.md".into()], split: Some(16), ..full_context() };
+    let delivery = plan_delivery(&claude, prompt, &how).unwrap();
+    assert_eq!(delivery.by, DeliveryMethod::Stdin);
+    assert_eq!(stdin(&delivery), &DeliveryText::Part { before: "\n".into(), start: 16, end: prompt.len() });
+    assert_eq!(stdin(&delivery).to_text(prompt), "\n/help me");
+    let prompt = "Rules of ours.\n\nSee @README.md";
+    let delivery = plan_delivery(&claude, prompt, &how).unwrap();
+    assert_eq!(delivery.by, DeliveryMethod::File);
+    let parts = delivery.parts.iter().map(|part| (part.part, part.by)).collect::<Vec<_>>();
+    let file = DeliveryMethod::File;
+    assert_eq!(parts, [(PromptPart::Shared, file), (PromptPart::Own, file)]);
 }
 
 fn argv(delivery: &Delivery) -> &[String] {
@@ -334,6 +424,30 @@ fn hostile_values_keep_argument_shape() {
 }
 
 #[test]
+fn hostile_shared_part_stays_one_text() {
+    for hostile in HOSTILE {
+        let prompt = format!("{hostile}\u{7f}\n\nDo it.");
+        let split = prompt.len() - "Do it.".len();
+        let how = DeliveryContext { split: Some(split), ..full_context() };
+        let claude = plan_delivery(&find_shipped_agent("claude"), &prompt, &how).unwrap();
+        let file = "/work/run-1/shared.md";
+        let named = argv(&claude).iter().position(|word| word == file).unwrap();
+        assert_eq!(argv(&claude)[named - 1], "--append-system-prompt-file");
+        let written = DeliveryText::Part { before: String::new(), start: 0, end: split };
+        assert!(claude.acts.contains(&DeliveryAction::Write { path: file.into(), text: written.clone() }));
+        assert_eq!(written.to_text(&prompt), prompt[..split]);
+        let codex = plan_delivery(&find_shipped_agent("codex"), &prompt, &how).unwrap();
+        let usual = plan_delivery(&find_shipped_agent("codex"), &prompt, &full_context()).unwrap();
+        let [words @ .., flag, set, last] = argv(&codex) else { panic!("{:?}", argv(&codex)) };
+        assert_eq!([words, std::slice::from_ref(last)].concat(), argv(&usual));
+        let set: toml::Table = toml::from_str(set).unwrap();
+        assert_eq!((flag.as_str(), set.len()), ("-c", 1));
+        assert_eq!(set["developer_instructions"].as_str(), Some(&prompt[..split]), "{hostile:?}");
+        assert_eq!(stdin(&codex).to_text(&prompt), "Do it.");
+    }
+}
+
+#[test]
 fn paths_after_at_signs_are_found() {
     let prompt = "See @README.md, (@src/a.rs) and @\"with blank.md\" or @with\\ blank.md; mail a@b.c, @x#L1-5 @é\n@/etc/passwd @";
     let expected = [
@@ -433,6 +547,27 @@ fn transcript_must_echo_exact_prompt() {
     assert!(watch.is_transcript_echo(r#"{"type":"user","message":{"role":"user","content":"Do it."}}"#));
     // The echo is reported only once.
     assert!(!watch.is_transcript_echo(r#"{"type":"user","message":{"role":"user","content":"Do it."}}"#));
+}
+
+#[test]
+fn transcript_must_hold_both_parts() {
+    let (claude, codex) = (find_shipped_agent("claude"), find_shipped_agent("codex"));
+    let own = r#"{"type":"user","message":{"content":"Do it."}}"#;
+    let shared = r#"{"type":"attachment","attachment":{"systemPrompt":["Yours.","Ours.\n\n"]}}"#;
+    for lines in [[own, shared], [shared, own]] {
+        let mut watch = ReceiptWatcher::new(&claude, "Do it.").with_shared("Ours.\n\n");
+        assert_eq!(lines.map(|line| watch.is_transcript_echo(line)), [false, true]);
+    }
+    let mut watch = ReceiptWatcher::new(&claude, "Do it.").with_shared("Ours.");
+    assert_eq!([own, shared].map(|line| watch.is_transcript_echo(line)), [false, false]);
+    let line = |role: &str, text: &str| {
+        json!({ "type": "response_item", "payload": { "role": role, "content": [{ "text": text }] } })
+            .to_string()
+    };
+    let mut watch = ReceiptWatcher::new(&codex, "Do it.").with_shared("Ours.");
+    assert!(!watch.is_transcript_echo(&line("user", "Ours.")));
+    assert!(!watch.is_transcript_echo(&line("developer", "Ours.")));
+    assert!(watch.is_transcript_echo(&line("user", "Do it.")));
 }
 
 #[test]

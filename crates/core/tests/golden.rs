@@ -5,7 +5,7 @@
 //!               request.toml     instead of `[request]`: read like a person's request (or request.json)
 //!               prompt.json      instead of a request: a unified prompt as data
 //!               sources/<root>/  the files of the four roots
-//!               expect.md|xml|json, expect.origins, expect.talk, expect.absent, expect.steps
+//!               expect.md|xml|json, expect.origins, expect.talk, expect.absent, expect.steps, expect.shared
 //!               expect.errors    instead of all of these
 //! ```
 //!
@@ -23,14 +23,17 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
+use callsheet_core::delivery::split::{find_boundary, find_shared_end};
+use callsheet_core::delivery::{Delivery, DeliveryAction, DeliveryContext, DeliveryText, plan_delivery};
 use callsheet_core::diag::{Code, Diagnostic, Diagnostics, Severity, escape_invisible};
 use callsheet_core::library::format::ModelApi;
+use callsheet_core::library::layout::Layout;
 use callsheet_core::library::omission::OmittedInput;
 use callsheet_core::render::{RenderedText, render};
 use callsheet_core::source::origin::OriginKind;
 use callsheet_core::{
-    ComposedPrompt, Degradation, FileFormat, FittedPrompt, Prompt, PromptFormat, Request, SourceRecorder,
-    SourceRoot, UnifiedPrompt, compose, fit, read_request,
+    Builtin, ComposedPrompt, Degradation, FileFormat, FittedPrompt, Library, Prompt, PromptFormat, Request,
+    SourceRecorder, SourceRoot, UnifiedPrompt, compose, find_agent, fit, read_request,
 };
 use case_sources::Folder;
 use serde::Deserialize;
@@ -49,6 +52,7 @@ const COMMAND_LINE: &[Code] = &[
     Code::NotifyFailed,
     Code::DeliverOtherwise,
     Code::DeliverRefused,
+    Code::DeliverWhole,
     Code::DetailUnused,
     Code::FlowNotFound,
     Code::FlowRefused,
@@ -103,6 +107,9 @@ struct Case {
     verbose: bool,
     /// The maximum number of tokens; here four bytes are one token.
     budget: Option<usize>,
+    /// Whether the case expects the part that does not depend on its task.
+    #[serde(default)]
+    divide: bool,
     /// The path prefixes of the shipped files that the case sees besides the recipes.
     #[serde(default)]
     shipped: Vec<String>,
@@ -153,7 +160,7 @@ fn run_case(dir: &Path) -> Expectations {
         let rendered = render(&made.prompt, format, case.api)?;
         Ok((format, made, rendered))
     });
-    let (format, made, rendered) = match done {
+    let (format, mut made, rendered) = match done {
         Ok(done) => done,
         Err(Diagnostics(diags)) => {
             files.insert("expect.errors".into(), render_diagnostics(&diags));
@@ -161,6 +168,11 @@ fn run_case(dir: &Path) -> Expectations {
         }
     };
     spans::check_spans(&made.prompt, &rendered).unwrap_or_else(|gap| panic!("{}: {gap}", dir.display()));
+    made.prompt.format = format;
+    let shared = check_parts(&made.prompt, &rendered);
+    if case.divide {
+        files.insert("expect.shared".into(), rendered.text[..shared].to_owned());
+    }
     let extension = match format {
         PromptFormat::Markdown => "md",
         PromptFormat::Xml => "xml",
@@ -176,6 +188,63 @@ fn run_case(dir: &Path) -> Expectations {
     files.insert("expect.steps".into(), made.steps.iter().map(render_degradation).collect());
     files.retain(|_, text| !text.is_empty());
     files
+}
+
+/// Divides a prompt at every possible place, asserts that its parts are delivered as they are, and returns the length of its
+/// shared part.
+fn check_parts(prompt: &Prompt, rendered: &RenderedText) -> usize {
+    let text = rendered.text.as_str();
+    let shared = find_shared_end(prompt, rendered);
+    let mut places: BTreeSet<usize> = [shared].into();
+    for end in rendered.spans.iter().flat_map(|span| [span.start, span.end]) {
+        let place = find_boundary(prompt, rendered, end);
+        assert!(place <= end, "{place} is after {end}");
+        places.insert(place);
+    }
+    let sections = prompt.sections.iter().map(|section| section.name.as_str());
+    let agents = ["claude", "codex"].map(|name| {
+        let found = find_agent(&Library::new(&Builtin), name, &Layout::default());
+        found.unwrap().1
+    });
+    for place in places {
+        let how = DeliveryContext {
+            worktree: "/w".into(),
+            folder: "/f".into(),
+            by_file: "Read it".into(),
+            split: Some(place),
+            ..DeliveryContext::default()
+        };
+        let deliveries = agents.iter().filter_map(|agent| plan_delivery(agent, text, &how).ok());
+        for delivery in deliveries {
+            let parts = delivered_parts(&delivery, text);
+            assert_eq!(parts.concat(), text, "{:?} at {place}", sections.clone().collect::<Vec<_>>());
+            assert_eq!(parts.len(), delivery.parts.len().max(1));
+        }
+    }
+    shared
+}
+
+/// Returns the parts of a prompt as an agent would get them.
+fn delivered_parts(delivery: &Delivery, prompt: &str) -> Vec<String> {
+    let mut parts = Vec::new();
+    for act in &delivery.acts {
+        match act {
+            DeliveryAction::Write { text, .. } => parts.push(text.to_text(prompt)),
+            DeliveryAction::Spawn { argv, stdin, .. } => {
+                let set = argv.iter().find(|word| word.starts_with("developer_instructions="));
+                let set = set.map(|set| toml::from_str::<toml::Table>(set).unwrap());
+                parts.extend(set.map(|set| set["developer_instructions"].as_str().unwrap().to_owned()));
+                match stdin {
+                    DeliveryText::Text(_) => {}
+                    DeliveryText::Prompt { before } | DeliveryText::Part { before, .. } => {
+                        parts.push(stdin.to_text(prompt)[before.len()..].to_owned());
+                    }
+                }
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    parts
 }
 
 /// The parts of a composition that a case expects.
@@ -296,7 +365,7 @@ fn find_differences(dir: &Path, actual: &Expectations) -> Vec<String> {
         match file.as_str() {
             "case.toml" | "request.toml" | "request.json" | "prompt.json" | "sources" => {}
             "expect.md" | "expect.xml" | "expect.json" | "expect.origins" | "expect.talk"
-            | "expect.absent" | "expect.steps" | "expect.errors" => {
+            | "expect.absent" | "expect.steps" | "expect.shared" | "expect.errors" => {
                 expected.insert(file.clone(), fs::read_to_string(dir.join(&file)).unwrap());
             }
             _ => complaints.push(format!("nobody knows the file `{file}`")),

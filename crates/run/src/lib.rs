@@ -53,6 +53,7 @@ pub use terminal_size::terminal_size;
 pub use tmux::{TerminalError, Tmux, TmuxPane, TmuxServer};
 pub use transcript::{existing_at_paths, transcript_has_prompt};
 pub use worktree::contents::{FileContents, VersionContents};
+pub use worktree::copy::copy_project;
 pub use worktree::lanes::{
     LaneLeftovers, ensure_lane_worktree, find_lane_leftovers, merge_lane, remove_merged_lane,
 };

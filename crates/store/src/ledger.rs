@@ -323,7 +323,7 @@ impl Ledger {
     /// Appends an event of a run or a flow. Returns the record's number. An event that needs texts is
     /// refused: [`Self::record_with_texts`] stores both.
     pub fn append(&mut self, run: Option<&Id>, flow: Option<&Id>, event: &Event) -> Result<u64, LedgerError> {
-        if matches!(event, Event::Composed(_) | Event::ChangedContents(_)) {
+        if matches!(event, Event::Composed(_) | Event::ChangedContents(_) | Event::ContextRecord(_)) {
             let kind = event.kind();
             return Err(LedgerError::Failed(format!("a record `{kind}` is recorded with its texts")));
         }

@@ -206,9 +206,9 @@ impl Ledger {
     ) -> Result<(), LedgerError> {
         match event {
             Event::Composed(composed) => self.verify_prompt(composed, checked)?,
-            Event::ChangedContents(changed) => {
+            Event::ChangedContents(_) | Event::ContextRecord(_) => {
                 let place = record_place(seq);
-                for digest in changed.texts() {
+                for digest in event.texts().unwrap_or_default() {
                     let blob = self.blob(digest);
                     if checked.record_damage(&place, blob)? == Some(None) {
                         checked.add_damage(place.as_str(), format!("blob {digest} is gone"));
@@ -422,6 +422,7 @@ impl ExpectedRuns {
                 Event::Delivered(_)
                 | Event::Output(_)
                 | Event::ChangedContents(_)
+                | Event::ContextRecord(_)
                 | Event::Observed(_)
                 | Event::SubmissionRecord(_)
                 | Event::Decided(_)

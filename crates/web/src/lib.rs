@@ -16,5 +16,5 @@ mod shown_text;
 mod site;
 mod svg;
 
-pub use one_file::{flow_file, run_file};
+pub use one_file::{context_file, flow_file, run_file};
 pub use server::{ServeOptions, ServedPage, serve};

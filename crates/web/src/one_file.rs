@@ -3,8 +3,10 @@
 use askama::Template;
 use callsheet::Project;
 use callsheet::error::Result;
+use callsheet::output::ContextOutput;
 use callsheet_core::diag::{Code, Diagnostic};
 
+use crate::pages::context_pane::ContextPage;
 use crate::pages::flow::FlowPage;
 use crate::pages::layout::PageLayout;
 use crate::pages::log_pane::LogIndexes;
@@ -15,17 +17,22 @@ pub fn run_file(project: &Project, run: &str) -> Result<String> {
     let mut ledger = project.read_ledger()?;
     let row = project.find_run(&mut ledger, run)?;
     let layout = PageLayout::one_file(project);
-    render_file(&RunPage::read(project, &mut ledger, &LogIndexes::default(), layout, None, row)?)
+    render(&RunPage::read(project, &mut ledger, &LogIndexes::default(), layout, None, row)?)
 }
 
 /// Renders the page of a flow as one file; without a name, of the newest one that has not ended, or else the newest.
 pub fn flow_file(project: &Project, flow: Option<&str>) -> Result<String> {
     let mut ledger = project.read_ledger()?;
     let view = project.flow_view(&mut ledger, flow)?;
-    render_file(&FlowPage::read(project, &mut ledger, PageLayout::one_file(project), &view, None)?)
+    render(&FlowPage::read(project, &mut ledger, PageLayout::one_file(project), &view, None)?)
 }
 
-fn render_file(page: &impl Template) -> Result<String> {
+/// Renders the request of an agent's CLI as one file.
+pub fn context_file(project: &Project, context: &ContextOutput) -> Result<String> {
+    render(&ContextPage::new(project, context)?)
+}
+
+pub(crate) fn render(page: &impl Template) -> Result<String> {
     let failed =
         |error: askama::Error| Diagnostic::error(Code::OutputFailed, format!("the page failed: {error}"));
     Ok(page.render().map_err(failed)?)

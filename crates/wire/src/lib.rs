@@ -15,6 +15,7 @@ mod probe;
 mod protocol;
 mod received_body;
 mod refusal;
+mod schema_value;
 mod server;
 mod side_answer;
 

@@ -169,6 +169,18 @@ impl RequestFile {
 }
 
 impl PreparedInput {
+    /// Returns the input of a complete request for which nothing was read.
+    pub(crate) fn from_request(request: Request) -> Self {
+        Self {
+            request,
+            session: None,
+            texts: BTreeMap::new(),
+            listings: BTreeMap::new(),
+            replay: None,
+            diagnostics: Vec::new(),
+        }
+    }
+
     /// Applies the input on top of the request file.
     pub(crate) fn new(project: &Project, input: &ComposeInput, file: RequestFile) -> Result<Self> {
         let mut inputs = InputReader { project, diagnostics: Vec::new(), stdin: file.stdin };

@@ -12,6 +12,7 @@ pub mod tokens;
 
 use std::io::Write;
 
+use callsheet_core::delivery::split::find_shared_end;
 use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::library::format::ModelApi;
 use callsheet_core::prompt::Section;
@@ -73,9 +74,29 @@ impl Composition {
         &self.rendered.text
     }
 
+    /// Returns the length of the part that does not depend on the task, which a delivery in two parts puts into the agent's
+    /// system prompt.
+    pub fn shared_bytes(&self) -> usize {
+        find_shared_end(&self.composed.prompt, &self.rendered)
+    }
+
     /// Returns the sections of the prompt.
     pub fn sections(&self) -> impl Iterator<Item = &Section> {
         self.composed.prompt.sections.iter()
+    }
+
+    /// Returns the name of the agent's file; `base` if the prompt is for no agent.
+    pub(crate) fn agent_name(&self) -> String {
+        let named = self.inputs.as_ref().and_then(|inputs| inputs.request.agent.clone());
+        named.unwrap_or_else(|| "base".to_owned())
+    }
+
+    /// Returns the values that the request marks as secret, by key.
+    pub(crate) fn secret_values(&self) -> Vec<(String, String)> {
+        let Some(inputs) = &self.inputs else { return Vec::new() };
+        let request = &inputs.request;
+        let value = |key: &String| Some((key.clone(), request.values.get(key)?.to_string()));
+        request.secret.iter().filter_map(value).collect()
     }
 
     /// Returns the id of the task.

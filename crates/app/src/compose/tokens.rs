@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use std::thread;
 
 use callsheet_core::diag::{Diagnostic, escape_invisible};
-use callsheet_core::library::agent::{TokenEncoding, TokenizerSpec};
+use callsheet_core::library::agent::{Agent, TokenEncoding, TokenizerSpec};
 use callsheet_core::render::RenderedText;
 use callsheet_core::{ComposedPrompt, Degradation};
 use schemars::JsonSchema;
@@ -39,7 +39,12 @@ pub fn count_tokens(text: &str) -> usize {
 impl TokenCounter {
     /// Returns the counter for the agent and model of the prompt.
     pub(crate) fn from_prompt(composed: &ComposedPrompt) -> Self {
-        let known = composed.agent.tokenizer_for(composed.prompt.model.as_deref());
+        Self::for_model(&composed.agent, composed.prompt.model.as_deref())
+    }
+
+    /// Returns the counter for a model of an agent.
+    pub(crate) fn for_model(agent: &Agent, model: Option<&str>) -> Self {
+        let known = agent.tokenizer_for(model);
         Self(known.cloned().unwrap_or_else(|| TokenizerSpec {
             percent: Some(100),
             method: "o200k_base, because the model is unknown".into(),
@@ -59,6 +64,11 @@ impl TokenCounter {
         };
         // `<|endoftext|>` and the like count as plain text: agents do not let text in a prompt end it.
         vocabulary.count(text)
+    }
+
+    /// Returns `exact`, or how tokens are estimated.
+    pub(crate) fn method(&self) -> &str {
+        if self.0.method.is_empty() { "exact" } else { &self.0.method }
     }
 
     /// Returns a warning if `tokens` exceeds the model's context window.
@@ -133,10 +143,10 @@ impl TokenSummary {
             bytes: range.len(),
             tokens: counter.0.scale_tokens(counted.count_within(&rendered.text, range, &exactly)),
         };
-        let method = if counter.0.method.is_empty() { "exact" } else { &counter.0.method };
+        let method = counter.method().to_owned();
         Self {
             encoding: counter.0.encoding,
-            method: method.to_owned(),
+            method,
             estimated: counter.0.is_estimate(),
             model: composed.prompt.model.clone(),
             total: tokens,

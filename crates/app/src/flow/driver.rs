@@ -14,6 +14,7 @@ use callsheet_core::secrets::mask_addresses;
 use callsheet_run::{DocumentReader, FingerprintCache};
 use callsheet_store::Ledger;
 
+use super::lane_split::SharedPart;
 use super::parked::ParkedRuns;
 use super::report_lines::ReportedPhase;
 use super::{FlowFolder, FlowOptions, RecordedFlow, worktrees};
@@ -68,6 +69,8 @@ pub(super) struct FlowDriver<'a> {
     pub(super) documents: DocumentReader,
     /// Requested changes by phase that no phase was entered with yet.
     pub(super) changes: Vec<(String, String)>,
+    /// The part that the prompts of a phase share, with the entry of the phase.
+    pub(super) shared: Option<(u32, Arc<SharedPart>)>,
     /// Nothing can be recorded any more.
     pub(super) lost: bool,
     /// Events are not printed.
@@ -119,6 +122,7 @@ impl<'a> FlowDriver<'a> {
             fingerprints: Arc::default(),
             documents: DocumentReader::default(),
             changes: known.changes,
+            shared: None,
             lost: false,
             silent: false,
             reported: ReportedPhase::default(),

@@ -12,6 +12,7 @@ use callsheet_run::{Git, find_shared_names};
 
 use super::driver::FlowDriver;
 use super::lane::LaneJob;
+use super::lane_split::SharedPart;
 use super::worktrees;
 use crate::error::Result;
 use crate::run::RunProgress;
@@ -71,7 +72,26 @@ impl FlowDriver<'_> {
         Ok(actions)
     }
 
-    pub(super) fn lane_job(&self, entry: u32, phase: &str, lane: Lane, worktree: bool) -> Result<LaneJob> {
+    /// Returns the part that the prompts of the current phase share, which the first lane that needs it determines.
+    fn shared_part(&mut self, entry: u32) -> Arc<SharedPart> {
+        match &self.shared {
+            Some((known, shared)) if *known == entry => Arc::clone(shared),
+            _ => {
+                let lanes = self.state.lanes.iter().map(|lane| lane.lane.clone()).collect();
+                let shared = Arc::new(SharedPart::new(lanes));
+                self.shared = Some((entry, Arc::clone(&shared)));
+                shared
+            }
+        }
+    }
+
+    pub(super) fn lane_job(
+        &mut self,
+        entry: u32,
+        phase: &str,
+        lane: Lane,
+        worktree: bool,
+    ) -> Result<LaneJob> {
         let phase = self.plan.definition.phase(phase).cloned();
         let phase = phase.ok_or_else(|| {
             Diagnostic::error(Code::FlowBad, "the flow no longer has the phase of this lane")
@@ -106,6 +126,7 @@ impl FlowDriver<'_> {
             folder: self.folder.clone(),
             max_cost_usd: left,
             single_coder: self.state.settings.single_coder,
+            shared: self.shared_part(entry),
             alone: self.state.lanes.len() == 1,
             phase,
             lane,

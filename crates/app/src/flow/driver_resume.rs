@@ -66,9 +66,10 @@ impl FlowDriver<'_> {
             };
             let mut evidence = evidence.clone();
             let worktree = self.state.has_worktrees();
-            let job = self.lane_job(entry, &self.state.phase, lane.lane.clone(), worktree)?;
+            let (run, lane, phase) = (run.clone(), lane.lane.clone(), self.state.phase.clone());
+            let job = self.lane_job(entry, &phase, lane, worktree)?;
             self.remove_lane(&id);
-            let account = self.ledger.run_summary(run)?;
+            let account = self.ledger.run_summary(&run)?;
             if job.is_clean(self.project, &account)? {
                 evidence.insert("clean".into());
                 lanes.insert(id, evidence);

@@ -15,6 +15,7 @@ use callsheet_store::{Ledger, LedgerError};
 use super::driver::LaneMessage;
 use super::driver_documents::restore_hint;
 use super::lane_outcome::{LaneOutcome, run_cost};
+use super::lane_split::SharedPart;
 use super::worktrees::make_worktree;
 use super::{FlowFolder, FlowOptions};
 use crate::error::{Error, Result};
@@ -57,6 +58,8 @@ pub(super) struct LaneJob {
     pub(super) same_prompt: bool,
     /// The phase has no other lane.
     pub(super) alone: bool,
+    /// The part that the prompts of the phase share.
+    pub(super) shared: Arc<SharedPart>,
     pub(super) progress: Arc<RunProgress>,
     pub(super) fingerprints: Arc<FingerprintCache>,
 }

@@ -1,10 +1,9 @@
 //! Composes the prompt of a lane and plans its run.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use callsheet_core::flow::{LaneSource, build_request, writable_globs};
+use callsheet_core::flow::{Lane, LaneSource, build_request, writable_globs};
 use callsheet_core::library::agent::DeliveryMethod;
 use callsheet_core::record::{Digest, RunOptions, restore_request, restore_snapshot};
 use callsheet_core::request::scope::Scope;
@@ -13,7 +12,7 @@ use callsheet_store::Ledger;
 
 use super::lane::LaneJob;
 use crate::compose::inputs::PreparedInput;
-use crate::compose::{ComposeOptions, Purpose, compose_input, secrets};
+use crate::compose::{ComposeOptions, Composition, Purpose, compose_input, secrets};
 use crate::error::Result;
 use crate::project::Project;
 use crate::run::{PreparedRun, RunLocation, RunSetup};
@@ -37,22 +36,23 @@ impl LaneJob {
         Ok(Some(ledger.with_blobs(both)?))
     }
 
-    pub(super) fn prepare_run(
+    /// Composes the prompt of a lane of this phase, again from a request and its sources if they are given. Returns whether the
+    /// agent submits by a tool, too.
+    pub(super) fn compose_lane(
         &self,
         project: &Project,
-        ledger: &mut Ledger,
-        place: Option<&PathBuf>,
+        lane: &Lane,
+        previous: Option<(Request, Snapshot)>,
         external: bool,
-    ) -> Result<PreparedRun> {
-        self.folder.archive_files(&self.phase.stale_lane_files(&self.lane), &self.archive_folder())?;
+    ) -> Result<(Composition, bool)> {
         let (disk, layout) = (project.disk(Some(self.folder.path.clone())), project.config.layout());
         let library = Library::new(&disk);
         let agent = self.plan.agent(&self.phase)?;
-        let (mut request, replay) = match self.previous_request(ledger)? {
+        let (mut request, replay) = match previous {
             Some((request, snapshot)) => (request, Some(snapshot)),
             None => {
                 let flow = &self.plan.definition;
-                (build_request(flow, &self.state, &self.phase, &self.lane, &library)?, None)
+                (build_request(flow, &self.state, &self.phase, lane, &library)?, None)
             }
         };
         let (_, attached) = find_agent(&library, &agent, &layout)?;
@@ -61,23 +61,31 @@ impl LaneJob {
         request.agent = Some(agent);
         request.session = Some(self.folder.relative.clone());
         request.layout = layout;
-        let options = self.run_options();
         if replay.is_none() {
             let profile = library.profile(&request)?;
-            let setup = RunSetup { external, ..RunSetup::from(options.clone()) };
+            let setup = RunSetup { external, ..RunSetup::from(self.run_options()) };
             setup.name_allowed(project, &mut request, profile.as_ref())?;
         }
-        let input = PreparedInput {
-            request,
-            session: Some(self.folder.path.clone()),
-            texts: BTreeMap::new(),
-            listings: BTreeMap::new(),
-            replay,
-            diagnostics: Vec::new(),
-        };
+        let session = Some(self.folder.path.clone());
+        let input = PreparedInput { session, replay, ..PreparedInput::from_request(request) };
         let mode = secrets::choose_mode(project, None, Purpose::Record)?;
-        let finished =
-            compose_input(project, input, ComposeOptions { mode, budget: None, api: None }, Purpose::Record)?;
+        let options = ComposeOptions { mode, budget: None, api: None };
+        Ok((compose_input(project, input, options, Purpose::Record)?, by_tool))
+    }
+
+    pub(super) fn prepare_run(
+        &self,
+        project: &Project,
+        ledger: &mut Ledger,
+        place: Option<&PathBuf>,
+        external: bool,
+    ) -> Result<PreparedRun> {
+        self.folder.archive_files(&self.phase.stale_lane_files(&self.lane), &self.archive_folder())?;
+        let previous = self.previous_request(ledger)?;
+        let (finished, by_tool) = self.compose_lane(project, &self.lane, previous, external)?;
+        let options = self.run_options();
+        let is_split = !external && options.split.unwrap_or(finished.composed.agent.prompt.split);
+        let shared_bytes = if is_split { self.shared_bytes(project, &finished) } else { None };
         let session = match place {
             Some(worktree) => self.folder.copy_to(worktree)?,
             None => self.folder.path.clone(),
@@ -113,6 +121,7 @@ impl LaneJob {
             proposes: !self.plan.terminal,
             flow: note.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect(),
             external,
+            shared_bytes,
             ..RunSetup::default()
         };
         project.prepare(finished, setup)

@@ -10,6 +10,7 @@ pub mod folder;
 pub mod lane;
 mod lane_outcome;
 mod lane_prompt;
+mod lane_split;
 mod lane_terminal;
 mod next_steps;
 pub mod options;

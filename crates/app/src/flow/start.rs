@@ -56,6 +56,8 @@ pub struct FlowStart {
     pub share: bool,
     /// Whether agents submit files even if they could use the MCP server.
     pub by_file: bool,
+    /// Whether prompts are delivered in two parts; else the configuration or the agents' files decide.
+    pub split: Option<bool>,
     /// The name of the flow's folder; else the first words of the request.
     pub id: Option<String>,
     /// A program with its arguments that replaces every agent.
@@ -138,6 +140,7 @@ pub(super) fn prepare_start(
             model: args.model.clone(),
             timeout_ms: args.timeout.or(project.config.timeout.value).map(HumanDuration::millis),
             share: args.share,
+            split: args.split.or(project.config.split.value),
             ..RunOptions::default()
         },
         project: Some(project.project_name()?),
@@ -151,13 +154,23 @@ pub(super) fn prepare_start(
     let wanted =
         plan.definition.phase.iter().filter(|phase| !phase.optional || args.with.contains(&phase.name));
     let mut programs: BTreeSet<String> = plan.run.program.first().cloned().into_iter().collect();
+    let mut can_split = false;
     for phase in wanted {
         let agent = plan.agent(phase)?;
         let (_, agent) = callsheet_core::find_agent(&library, &agent, &layout)?;
         check_phase_cost(project, args, &plan, phase, &agent)?;
+        can_split |= agent.can_split() && !plan.terminal;
         if plan.run.program.is_empty() {
             programs.extend(agent.start.and_then(|start| start.program));
         }
+    }
+    if args.split == Some(true) && !can_split {
+        return Err(Diagnostic::error(
+            Code::DeliverRefused,
+            "no agent of the flow can add a text to its system prompt",
+        )
+        .hint("remove `--split`, or use one that can: of the shipped agents, claude and codex")
+        .into());
     }
     if plan.terminal {
         programs.insert("tmux".into());

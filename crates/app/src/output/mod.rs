@@ -4,6 +4,7 @@
 //! is `null`. Times are RFC 3339 and their keys end in `at`; durations are in milliseconds, costs in millionths of a dollar.
 
 mod changes;
+mod context;
 mod flow;
 mod ledger;
 mod library;
@@ -38,6 +39,11 @@ use crate::events::EventOutput;
 use crate::project::config_file::ConfigFile;
 
 pub use changes::{ChangesOutput, RestoreOutput};
+pub use context::{
+    ArrivalOutput, ByteRangeOutput, CacheOutput, ContextDiffOutput, ContextLanesOutput, ContextOutput,
+    ContextPartOutput, ContextPriceOutput, ContextSideOutput, LaneEndOutput, LaneWayOutput, PartChangeOutput,
+    PartLineOutput, PromptShareOutput, SideRequestOutput,
+};
 pub use flow::{
     FlowGraphOutput, FlowOutput, FlowRunOutput, FlowStatusOutput, LackOutput, WaitReasonOutput, WaitWord,
 };
@@ -207,6 +213,9 @@ outputs! {
     ListOutput<AgentOutput>, "agent-list", "`agents`";
     ChangesOutput, "changes", "`show --diff`, `diff --code`";
     ListOutput<ConfigOutput>, "config-list", "`config show`";
+    ContextOutput, "context", "`context`";
+    ContextDiffOutput, "context-diff", "`context diff`";
+    ContextLanesOutput, "context-lanes", "`context --lanes`";
     DecisionOutput, "decision", "`decide`";
     DemoReportOutput, "demo", "`demo`";
     ListOutput<DoctorOutput>, "doctor", "`doctor`";

@@ -73,6 +73,8 @@ pub struct ExplanationOutput {
     pub format: PromptFormat,
     /// The prompt.
     pub text: String,
+    /// The length of the part that `--split` puts into the agent's system prompt, if it was asked for.
+    pub shared_bytes: Option<usize>,
     /// The origin of every byte of the text.
     pub origins: Vec<OriginOutput>,
     /// The files that it was made of.
@@ -100,6 +102,7 @@ impl ExplanationOutput {
             recipe: composed.prompt.recipe.clone(),
             format: composed.prompt.format,
             text: composition.shown_text().to_owned(),
+            shared_bytes: None,
             origins: rendered.spans.iter().map(|span| OriginOutput::new(span, origins)).collect(),
             sources: list_sources(origins),
             profile: composed.profile.as_ref().map(ProfileOutput::from),

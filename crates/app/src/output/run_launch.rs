@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use callsheet_core::delivery::DeliveryAction;
+use callsheet_core::delivery::{DeliveredPart, DeliveryAction};
 use callsheet_core::library::agent::{DeliveryMethod, PermissionLevel};
 use callsheet_core::record::LaunchRecord;
 use callsheet_core::request::fact::CheckSpec;
@@ -21,6 +21,10 @@ use crate::run::result::micro_dollars;
 pub struct LaunchOutput {
     /// The delivery method.
     pub by: Option<DeliveryMethod>,
+    /// The parts of the prompt and their delivery; empty if it is delivered as one.
+    pub parts: Vec<DeliveredPart>,
+    /// Whether the prompt was to be delivered in two parts; `null` if the agent's file decided.
+    pub split: Option<bool>,
     /// The program with its arguments that replaces the agent's own program.
     pub program: Vec<String>,
     /// The model.
@@ -92,6 +96,8 @@ impl From<&LaunchRecord> for LaunchOutput {
         let options = launch.options;
         Self {
             by: options.by,
+            parts: launch.parts,
+            split: options.split,
             program: options.program,
             model: options.model,
             permit: options.permit,

@@ -97,6 +97,8 @@ pub struct Config {
     pub digest_output: ConfigSetting<bool>,
     /// Whether the contents of changed files are kept.
     pub keep_changes: ConfigSetting<bool>,
+    /// Whether prompts are delivered in two parts; else the agent's file decides.
+    pub split: ConfigSetting<Option<bool>>,
     /// Whether the bell rings when a run ends or a flow waits.
     pub bell: ConfigSetting<bool>,
     /// The program that runs when a run ends or a flow waits, with its arguments; empty for none.
@@ -195,6 +197,13 @@ impl Config {
             |one, other| one && other,
             |allow| (*allow).into(),
         );
+        let split = merge.merge_limit(
+            "split",
+            |file| file.split,
+            None,
+            |one, other| one && other,
+            |split| (*split).into(),
+        );
         let allow = merge.merge_allow();
         let write = merge.merge_write();
         let mut exclude = merge.merge_exclude();
@@ -254,6 +263,7 @@ impl Config {
             max_file_bytes: max_file_bytes.with_default(DEFAULT_MAX_FILE_BYTES),
             digest_output: first_setting(&layers, |file| file.digest_output, true),
             keep_changes: keep_changes.with_default(true),
+            split,
             bell: first_setting(&layers, |file| file.bell, true),
             notify,
             templates: first_setting(&layers, |file| file.layout.templates.clone(), usual.templates),
@@ -319,6 +329,7 @@ impl Config {
             ("max_file_bytes", self.max_file_bytes.value.into(), &self.max_file_bytes.from),
             ("digest_output", self.digest_output.value.into(), &self.digest_output.from),
             ("keep_changes", self.keep_changes.value.into(), &self.keep_changes.from),
+            ("split", self.split.value.into(), &self.split.from),
             ("bell", self.bell.value.into(), &self.bell.from),
             ("notify", self.notify.value.clone().into(), &self.notify.from),
             ("layout.templates", self.templates.value.clone().into(), &self.templates.from),

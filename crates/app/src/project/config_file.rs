@@ -60,6 +60,9 @@ pub struct ConfigFile {
     /// Whether the ledger keeps the contents of changed files, so that changes can be shown, reverted and applied later
     /// [default: true]. `false` in a project's file needs your trust.
     pub keep_changes: Option<bool>,
+    /// Whether prompts are delivered in two parts, of which the shared one is in the agent's system prompt [default: the agent's
+    /// file decides]. `true` in a project's file needs your trust.
+    pub split: Option<bool>,
     /// Whether the bell of the terminal rings when a run of some seconds ends or a flow waits [default: true].
     pub bell: Option<bool>,
     /// The program and its arguments that run when a run ends or a flow waits. A project's own needs your trust.

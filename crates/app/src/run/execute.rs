@@ -127,19 +127,16 @@ impl PreparedRun {
             return Err(failure);
         }
         drop(self.held.take());
-        let values = self.finished.inputs.as_ref().map(|made| {
-            let value = |key: &String| Some((key.clone(), made.request.values.get(key)?.to_string()));
-            made.request.secret.iter().filter_map(value).collect::<Vec<_>>()
-        });
+        let values = self.finished.secret_values();
         let stop = stopper.stop_flag();
-        let clean =
-            RedactionRules { rules: secrets::load_rules(project)?, values: values.unwrap_or_default() };
+        let clean = RedactionRules { rules: secrets::load_rules(project)?, values };
         let notes = NoteRecorder::start(ledger, &id, clean.clone(), stop.clone());
         if self.actions().iter().any(|act| matches!(act, DeliveryAction::Write { .. })) {
             write_gitignore(&self.place)?;
         }
         let delivered = delivered_text(self.actions(), self.prompt());
-        let mut watch = ReceiptWatcher::new(&self.agent, &delivered);
+        let shared = self.shared_part().to_owned();
+        let mut watch = ReceiptWatcher::new(&self.agent, &delivered).with_shared(&shared);
         let mut stdout = StreamReader::new(&self.agent.output, &mut TextSpool::factory(run_dir.dir()));
         let with = PerformOptions {
             place: self.place.clone(),

@@ -38,7 +38,7 @@ pub mod submissions;
 pub mod task_reason;
 pub mod tasks;
 pub mod terminal;
-mod written_files;
+pub(crate) mod written_files;
 
 use callsheet_core::record::{Id, RunSummary};
 
@@ -48,6 +48,7 @@ pub use external::{ExternalEnd, ExternalOutput};
 pub use finish::complete;
 pub(crate) use finish::{recover, run_pending_checks, terminal_summary};
 pub(crate) use location::project_in;
+pub(crate) use notes::RedactionRules;
 pub use options::{RunLocation, RunSetup};
 pub(crate) use preflight::{missing_agent_program, missing_check_programs};
 pub use prepared::PreparedRun;

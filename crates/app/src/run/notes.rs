@@ -26,14 +26,14 @@ pub(super) enum RunNote {
 
 /// Secrets that no record may contain.
 #[derive(Clone)]
-pub(super) struct RedactionRules {
-    pub(super) rules: SecretRules,
+pub(crate) struct RedactionRules {
+    pub(crate) rules: SecretRules,
     /// Values marked as secret, by key.
-    pub(super) values: Vec<(String, String)>,
+    pub(crate) values: Vec<(String, String)>,
 }
 
 impl RedactionRules {
-    pub(super) fn redactor(&self) -> SecretRedactor<'_> {
+    pub(crate) fn redactor(&self) -> SecretRedactor<'_> {
         let mut redactor = SecretRedactor::new(&self.rules);
         for (key, value) in &self.values {
             redactor.add_value(key, value);

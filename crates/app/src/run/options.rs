@@ -51,6 +51,10 @@ pub struct RunSetup {
     pub flow: BTreeMap<String, String>,
     /// Preferences that the agent submits are only proposed.
     pub proposes: bool,
+    /// The length of the part that the prompts of a phase share, if the caller knows it; else the prompt alone decides.
+    pub shared_bytes: Option<usize>,
+    /// A person asked for a delivery in two parts: the run is refused if its agent cannot take them.
+    pub requires_split: bool,
     /// A person asked for the cost limit: the run is refused if its cost cannot be known.
     pub requires_cost: bool,
 }
@@ -110,6 +114,8 @@ pub struct RunOverrides {
     pub pane: Option<String>,
     /// Whether one agent does the whole plan.
     pub single_coder: bool,
+    /// Whether the prompt is delivered in two parts; else the configuration or the agent's file decides.
+    pub split: Option<bool>,
 }
 
 impl RunOverrides {
@@ -132,10 +138,13 @@ impl RunOverrides {
             single_coder: self.single_coder,
             share: self.share,
             no_scope: self.no_scope,
+            split: self.split.or(config.split.value),
         };
         let env = config.env.value.clone();
         let requires_cost = self.max_cost_usd.is_some();
-        Ok(RunSetup { options, env, pane: self.pane.clone(), requires_cost, ..RunSetup::default() })
+        let requires_split = self.split == Some(true);
+        let pane = self.pane.clone();
+        Ok(RunSetup { options, env, pane, requires_cost, requires_split, ..RunSetup::default() })
     }
 }
 

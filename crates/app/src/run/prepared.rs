@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use callsheet_core::Library;
-use callsheet_core::delivery::{Delivery, DeliveryAction, DeliveryContext, by_file_line, plan_delivery};
+use callsheet_core::delivery::{
+    DeliveredPart, Delivery, DeliveryAction, DeliveryContext, PromptPart, by_file_line, plan_delivery,
+};
 use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::library::agent::{Agent, DeliveryMethod};
 use callsheet_core::record::{Id, LaunchRecord, Run, RunOptions};
 use callsheet_core::request::scope::Scope;
+use callsheet_core::{Library, Request};
 use callsheet_run::{FingerprintCache, ProcessLimits, WorktreeSnapshot, existing_at_paths, host_name};
 
 use super::agent_environment::{build_environment, mcp_server_command, path_to_utf8};
@@ -142,14 +144,26 @@ impl PreparedRun {
             at_paths: existing_at_paths(prompt, &dir),
             pane: setup.pane.clone(),
             single_coder: setup.options.single_coder,
+            split: setup
+                .options
+                .split
+                .unwrap_or(agent.prompt.split)
+                .then(|| setup.shared_bytes.unwrap_or_else(|| finished.shared_bytes())),
+            requires_split: setup.requires_split,
             ..DeliveryContext::default()
         };
         let mut delivery = if setup.external {
             // The caller delivers the prompt.
-            Delivery { by: DeliveryMethod::Stdin, acts: Vec::new(), diagnostics: Vec::new() }
+            Delivery {
+                by: DeliveryMethod::Stdin,
+                acts: Vec::new(),
+                parts: Vec::new(),
+                diagnostics: Vec::new(),
+            }
         } else {
             plan_delivery(&agent, prompt, &context)?
         };
+        refuse_shared_secrets(project, request, &delivery, prompt)?;
         delivery.diagnostics.extend(allowed.diagnostics);
         // A dry run does not create the worktree, which would contain the project's files.
         let looked_at = if dir.is_dir() { &dir } else { &project.dir };
@@ -192,6 +206,7 @@ impl PreparedRun {
         let deadline = setup.options.timeout_ms.map(Duration::from_millis);
         let launch = LaunchRecord {
             options: RunOptions { by: (!setup.external).then_some(delivery.by), ..setup.options },
+            parts: delivery.parts.clone(),
             host: host_name(),
             worktree: context.worktree.clone(),
             own_worktree,
@@ -238,6 +253,16 @@ impl PreparedRun {
         }
     }
 
+    /// Returns the agent.
+    pub(crate) fn agent(&self) -> &Agent {
+        &self.agent
+    }
+
+    /// Returns the prompt with its origins.
+    pub(crate) fn composition(&self) -> &Composition {
+        &self.finished
+    }
+
     /// Returns the id of the run.
     pub fn id(&self) -> &Id {
         &self.run.id
@@ -248,9 +273,21 @@ impl PreparedRun {
         self.finished.diagnostics.iter().chain(&self.delivery.diagnostics)
     }
 
+    /// Takes the diagnostics of the prompt and of its delivery.
+    pub(crate) fn take_diagnostics(&mut self) -> Vec<Diagnostic> {
+        let mut all = std::mem::take(&mut self.finished.diagnostics);
+        all.append(&mut self.delivery.diagnostics);
+        all
+    }
+
     /// Returns the actions that deliver the prompt.
     pub fn actions(&self) -> &[DeliveryAction] {
         &self.delivery.acts
+    }
+
+    /// Returns the part of the prompt that goes into the agent's system prompt; empty if there is none.
+    pub(super) fn shared_part(&self) -> &str {
+        shared_part(&self.delivery, self.prompt())
     }
 
     /// Returns the prompt.
@@ -272,6 +309,36 @@ impl PreparedRun {
     pub fn session(&self) -> Option<&Path> {
         self.session.as_deref()
     }
+}
+
+fn shared_part<'p>(delivery: &Delivery, prompt: &'p str) -> &'p str {
+    let shared = delivery.parts.iter().find(|part| part.part == PromptPart::Shared);
+    shared.and_then(|part| prompt.get(part.start..part.end)).unwrap_or_default()
+}
+
+/// Refuses a secret in a shared part that is an argument, which other users of the machine can see.
+fn refuse_shared_secrets(
+    project: &Project,
+    request: &Request,
+    delivery: &Delivery,
+    prompt: &str,
+) -> Result<()> {
+    let is_argument =
+        |part: &DeliveredPart| part.part == PromptPart::Shared && part.by == DeliveryMethod::Argument;
+    if !delivery.parts.iter().any(is_argument) {
+        return Ok(());
+    }
+    let shared = shared_part(delivery, prompt);
+    let holds = |key: &String| {
+        request.values.get(key).is_some_and(|value| !value.is_empty() && shared.contains(value.as_str()))
+    };
+    if !request.secret.iter().any(holds) && secrets::load_rules(project)?.scan(shared).is_empty() {
+        return Ok(());
+    }
+    let message = "the shared part of the prompt has a secret, and the agent would take it as an argument";
+    Err(Diagnostic::error(Code::DeliverRefused, message)
+        .hint("remove `--split`, or add `--no-split`: other users of the machine can see arguments")
+        .into())
 }
 
 /// Returns the origin of the run's cost limits; `None` if it has none.

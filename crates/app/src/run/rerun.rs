@@ -1,6 +1,5 @@
 //! Runs again with the facts of an earlier run in the prompt.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use callsheet_core::diag::{Code, Diagnostic};
@@ -177,14 +176,7 @@ fn compose_rerun(project: &Project, request: Request, options: &RerunOptions) ->
         .as_ref()
         .map(|dir| resolve_directory(&project.dir.join(dir), dir.as_ref()))
         .transpose()?;
-    let order = PreparedInput {
-        request,
-        session,
-        texts: BTreeMap::new(),
-        listings: BTreeMap::new(),
-        replay: None,
-        diagnostics: Vec::new(),
-    };
+    let order = PreparedInput { session, ..PreparedInput::from_request(request) };
     let mode = secrets::choose_mode(project, options.secrets, Purpose::Record)?;
     compose_input(project, order, ComposeOptions { mode, budget: None, api: None }, Purpose::Record)
 }
@@ -223,6 +215,7 @@ fn merge_options(project: &Project, rerun: &RerunOptions, parent: &RunSummary) -
     options.timeout_ms = options.timeout_ms.or(before.timeout_ms);
     setup.requires_cost |= options.max_cost_usd.is_none() && before.max_cost_usd.is_some();
     options.max_cost_usd = options.max_cost_usd.or(before.max_cost_usd);
+    options.split = given.split.or(before.split).or(options.split);
     options.single_coder |= before.single_coder;
     options.no_scope |= before.no_scope;
     if own_worktree {

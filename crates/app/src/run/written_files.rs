@@ -59,13 +59,13 @@ const RULES: &str = ".callsheet/runs/.gitignore";
 const RULES_TEXT: &[u8] = b"*\n";
 
 /// Keeps the files written for an agent out of its commits, even if it adds everything.
-pub(super) fn write_gitignore(place: &Path) -> Result<()> {
+pub(crate) fn write_gitignore(place: &Path) -> Result<()> {
     Ok(open_folder(place)?.write(RULES, RULES_TEXT, 0o600)?)
 }
 
 /// Removes the files written for the agent, which are in the ledger too. Files that the agent changed or
 /// added stay visible.
-pub(super) fn remove_written(place: &Path, acts: &[DeliveryAction], prompt: &str, run: &Id) {
+pub(crate) fn remove_written(place: &Path, acts: &[DeliveryAction], prompt: &str, run: &Id) {
     let Ok(folder) = WritableFolder::open(place) else { return };
     for (path, text) in written_files(acts, prompt) {
         let Some(path) = Path::new(path).strip_prefix(place).ok().and_then(Path::to_str) else { continue };

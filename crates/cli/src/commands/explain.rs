@@ -19,6 +19,9 @@ use crate::pages::explain::print_explanation;
 pub(crate) struct Args {
     #[command(flatten)]
     ask: ComposeArgs,
+    /// Mark the place where `run --split` divides the prompt
+    #[arg(long)]
+    split: bool,
     /// Count the tokens of the prompt per section and in total
     #[arg(long)]
     tokens: bool,
@@ -32,11 +35,14 @@ pub(crate) fn run(app: &CommandContext, args: &Args, given: Option<&ArgMatches>)
         tokens::preload();
     }
     let mut composition = app.compose_request(&input, file, Purpose::Show)?;
+    let shared_bytes = args.split.then(|| composition.shared_bytes());
     let summary = wants_tokens.then(|| composition.count_tokens());
     app.print.print_masked_diagnostics(&composition.diagnostics);
     if app.print.json {
-        return app.print.print_json(&ExplanationOutput::new(&composition, summary));
+        let mut output = ExplanationOutput::new(&composition, summary);
+        output.shared_bytes = shared_bytes;
+        return app.print.print_json(&output);
     }
-    print_explanation(&app.print, &composition, summary.as_ref())?;
+    print_explanation(&app.print, &composition, shared_bytes, summary.as_ref())?;
     Ok(0)
 }

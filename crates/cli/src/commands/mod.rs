@@ -5,6 +5,7 @@ pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod compose;
 pub(crate) mod config;
+pub(crate) mod context;
 pub(crate) mod decide;
 pub(crate) mod demo;
 pub(crate) mod diff;

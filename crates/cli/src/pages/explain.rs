@@ -10,18 +10,20 @@ use callsheet_core::prompt::{OriginTable, Piece};
 use callsheet_core::render::{RenderedText, TextEncoding};
 use callsheet_core::source::origin::{Origin, Trust};
 
-use super::{heading, line_ranges, profile_line};
+use super::{counted, heading, line_ranges, part_heading, profile_line};
 use crate::print::{OutputPrinter, TextStyle};
 
 /// Prints a prompt with its origins. A long page is printed in parts.
 pub(crate) fn print_explanation(
     print: &OutputPrinter,
     composition: &Composition,
+    shared_bytes: Option<usize>,
     summary: Option<&TokenSummary>,
 ) -> Result<()> {
     let (composed, steps) = (&composition.composed, &composition.degradations);
     let mut page = String::new();
-    write_lines(print, &composition.rendered, composition.shown_text(), &composed.prompt.origins, &mut page)?;
+    let text = composition.shown_text();
+    write_lines(print, &composition.rendered, text, &composed.prompt.origins, shared_bytes, &mut page)?;
     if !composed.omitted.is_empty() {
         page += &heading(print, "Not in this prompt");
     }
@@ -52,12 +54,19 @@ fn write_lines(
     rendered: &RenderedText,
     text: &str,
     origins: &OriginTable,
+    mut shared_bytes: Option<usize>,
     page: &mut String,
 ) -> Result<()> {
     let mut numbers = LineNumbers::default();
     let mut last: Vec<u32> = Vec::new();
     let mut first_line = true;
     for (start, end) in line_ranges(&rendered.text) {
+        if let Some(shared) = shared_bytes.take_if(|shared| *shared < end.max(start + 1)) {
+            page.push_str(&part_heading(
+                print,
+                &format!("--split divides the prompt here, after {}", counted(shared, "byte")),
+            ));
+        }
         let mut first = None;
         let mut from: Vec<u32> = Vec::new();
         for piece in line_pieces(rendered, start, end) {

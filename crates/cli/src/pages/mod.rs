@@ -1,5 +1,6 @@
 //! Renders results: pages for people, JSON objects for programs. Commands print them.
 
+pub(crate) mod context;
 pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod explain;
@@ -19,6 +20,7 @@ pub(crate) mod templates;
 pub(crate) mod verify;
 
 use callsheet::run::next_steps::NextStep;
+use callsheet_core::delivery::{DeliveredPart, PromptPart};
 pub(crate) use callsheet_core::diag::counted;
 use callsheet_core::diag::{Diagnostic, escape_invisible};
 use callsheet_core::library::agent::PermissionLevel;
@@ -29,6 +31,25 @@ use crate::print::{OutputPrinter, TextStyle};
 /// Renders the heading of a part of a page.
 fn heading(print: &OutputPrinter, text: &str) -> String {
     format!("\n{}\n", print.paint(TextStyle::Bold, text))
+}
+
+/// Renders the line between two parts of a prompt.
+fn part_heading(print: &OutputPrinter, text: &str) -> String {
+    format!("══ {}\n", print.paint(TextStyle::Bold, text))
+}
+
+/// Describes the delivery of a part of a prompt.
+fn part_words(part: &DeliveredPart) -> String {
+    let bytes = counted(part.end.saturating_sub(part.start), "byte");
+    match part.part {
+        PromptPart::Shared => format!("{bytes} in the system prompt by {}", part.by.name()),
+        PromptPart::Own => format!("{bytes} by {}", part.by.name()),
+    }
+}
+
+/// Describes the delivery of the parts of a prompt.
+fn parts_line(parts: &[DeliveredPart]) -> String {
+    parts.iter().map(part_words).collect::<Vec<_>>().join(", then ")
 }
 
 /// Renders a table with a heading. Its cells may come from anywhere.

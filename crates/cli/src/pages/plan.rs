@@ -6,8 +6,8 @@ use callsheet::run::cost::dollars;
 use callsheet_core::delivery::DeliveryAction;
 use callsheet_core::diag::escape_invisible;
 
-use super::counted;
 use super::result::duration_words;
+use super::{counted, parts_line};
 
 /// Renders a run before its start.
 pub(crate) fn plan_page(plan: &RunPlanOutput) -> String {
@@ -29,6 +29,9 @@ pub(crate) fn plan_page(plan: &RunPlanOutput) -> String {
     let tokens = &plan.tokens;
     let about = if tokens.estimated { "about " } else { "" };
     row("prompt", &format!("{}, {about}{}", counted(tokens.bytes, "byte"), counted(tokens.total, "token")));
+    if !launch.parts.is_empty() {
+        row("in parts", &parts_line(&launch.parts));
+    }
     row("permits", launch.permit.name());
     for command in &launch.allowed {
         row("allows", command);
@@ -56,5 +59,16 @@ pub(crate) fn plan_page(plan: &RunPlanOutput) -> String {
 }
 
 fn command_line(words: &[String]) -> String {
-    words.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ")
+    words.iter().map(|word| shorten_word(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// The most bytes of an argument that are shown; the shared part of a prompt may be one.
+const WORD: usize = 400;
+
+fn shorten_word(word: &str) -> String {
+    if word.len() <= WORD {
+        return shell_word(word);
+    }
+    let start = &word[..word.floor_char_boundary(WORD / 10)];
+    format!("{} … ({})", shell_word(start), counted(word.len(), "byte"))
 }

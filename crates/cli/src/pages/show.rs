@@ -7,7 +7,7 @@ use callsheet_core::record::{Composed, OriginRange};
 use callsheet_store::{LogExcerpt, StoredRecord};
 
 use super::result::result_page;
-use super::{heading, line_ranges, profile_line};
+use super::{heading, line_ranges, part_heading, part_words, parts_line, profile_line};
 use crate::print::{OutputPrinter, TextStyle};
 
 /// Renders a run.
@@ -48,6 +48,9 @@ pub(crate) fn run_page(
         field("profile", &profile_line(profile));
     }
     field("prompt", &format!("{} bytes, SHA-256 {}", composed.output.bytes, composed.output.sha256));
+    if let Some(launch) = summary.launch.as_ref().filter(|launch| !launch.parts.is_empty()) {
+        field("delivered", &parts_line(&launch.parts));
+    }
     field("engine", &composed.engine.to_string());
     field("records", &records.to_string());
     for decided in summary.decisions() {
@@ -95,7 +98,11 @@ pub(crate) fn origins_page(
 ) -> String {
     let mut page = String::new();
     let mut last = None;
+    let mut parts = composed.launch.iter().flat_map(|launch| &launch.parts).peekable();
     for (start, end) in line_ranges(text) {
+        while let Some(part) = parts.next_if(|part| part.start < end.max(start + 1)) {
+            page += &part_heading(print, &part_words(part));
+        }
         let first = placed.partition_point(|span| span.end <= start);
         let touching = placed[first..].iter().take_while(|span| span.start < end.max(start + 1));
         let mut from: Vec<u32> = touching.filter_map(|span| span.origin).collect();

@@ -235,7 +235,7 @@ fn sample_values(key: &str) -> [&'static str; 2] {
         "checks" => ["{ lint = \"true\" }"; 2],
         "env" => ["{ NAME = \"value\" }"; 2],
         "max_file_bytes" => ["1000", "2000"],
-        "digest_output" => ["false", "true"],
+        "digest_output" | "split" => ["false", "true"],
         "keep_changes" => ["true", "false"],
         "layout.templates" => ["[\"folder\"]"; 2],
         "layout.prompts" | "layout.project_context" | "layout.changes" | "layout.sessions" => {

@@ -1,6 +1,6 @@
 //! Tests whole flows with the built program: scripted agents, real processes, real git.
 
-#![expect(clippy::unwrap_used, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod agents;
 mod browser;
@@ -18,5 +18,6 @@ mod parked;
 mod person_required;
 mod project;
 mod rounds;
+mod split;
 mod terminals;
 mod traces;

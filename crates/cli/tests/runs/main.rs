@@ -21,6 +21,7 @@ mod preflight;
 mod project;
 mod scopes;
 mod screens;
+mod split;
 mod stats;
 mod submissions;
 mod tasks;

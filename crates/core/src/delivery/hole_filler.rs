@@ -15,6 +15,9 @@ use crate::library::agent::{Agent, AgentArgument, ArgHole, ArgSpec, DeliveryMeth
 
 pub(super) struct HoleFiller<'a> {
     pub(super) agent: &'a Agent,
+    /// The part of the prompt that goes into the system prompt; empty if there is none.
+    pub(super) shared: &'a str,
+    /// The rest of the prompt.
     pub(super) prompt: &'a str,
     pub(super) context: &'a DeliveryContext,
     /// The rules that allow single commands, in the agent's own form.
@@ -68,6 +71,9 @@ impl HoleFiller<'_> {
             return Vec::new();
         }
         let values = match (&spec.hole, &spec.file) {
+            (Some(ArgHole::SharedFile), _) => {
+                self.add_shared_file().map(|path| wrap_value(spec, &path)).into_iter().collect()
+            }
             (Some(_), _) => self.fill_spec(spec),
             (None, Some(file)) => {
                 self.add_file(file).map(|path| wrap_value(spec, &path)).into_iter().collect()
@@ -82,7 +88,7 @@ impl HoleFiller<'_> {
         let Some(hole) = spec.hole else { return Vec::new() };
         let values = self.hole_values(hole);
         if spec.json && hole == ArgHole::McpArgs && self.context.mcp.is_some() {
-            return [wrap_value(spec, &Value::from(values).to_string())].into();
+            return [wrap_value(spec, &to_quoted(&Value::from(values)))].into();
         }
         // A parenthesis in a glob would end the rule that contains it.
         let (fit, unfit): (Vec<_>, Vec<_>) =
@@ -94,7 +100,7 @@ impl HoleFiller<'_> {
             );
             self.diagnostics.push(Diagnostic::warning(Code::DeliverOtherwise, message));
         }
-        let json = |value: String| if spec.json { Value::from(value).to_string() } else { value };
+        let json = |value: String| if spec.json { to_quoted(&Value::from(value)) } else { value };
         fit.into_iter().map(|value| wrap_value(spec, &json(value))).collect()
     }
 
@@ -118,7 +124,26 @@ impl HoleFiller<'_> {
             ArgHole::Exclude => how.scope.exclude.clone(),
             ArgHole::Commands => self.rules.clone(),
             ArgHole::Prompt => [self.prompt.to_string()].into(),
+            ArgHole::Shared => Some(self.shared)
+                .filter(|shared| !shared.is_empty())
+                .map(str::to_string)
+                .into_iter()
+                .collect(),
+            ArgHole::SharedFile => self.shared_file().into_iter().collect(),
         }
+    }
+
+    /// Returns the path of the file with the shared part; `None` if there is no shared part.
+    fn shared_file(&self) -> Option<String> {
+        (!self.shared.is_empty()).then(|| format!("{}/shared.md", self.context.folder))
+    }
+
+    /// Returns the path of the file with the shared part and plans to write it.
+    fn add_shared_file(&mut self) -> Option<String> {
+        let path = self.shared_file()?;
+        let text = DeliveryText::Part { before: String::new(), start: 0, end: self.shared.len() };
+        self.files.push(DeliveryAction::Write { path: path.clone(), text });
+        Some(path)
     }
 
     /// Returns the path of a file of the agent and plans to write it. Returns `None` if no hole of the file
@@ -202,6 +227,11 @@ fn parse_each(item: &Value) -> Option<(ArgHole, Value)> {
 
 fn parse_hole(shape: &Value) -> Option<ArgHole> {
     serde_json::from_value(shape.get("hole")?.clone()).ok()
+}
+
+/// Returns a value as JSON that is valid TOML too: TOML has no unescaped DEL.
+pub(super) fn to_quoted(value: &Value) -> String {
+    value.to_string().replace('\u{7f}', "\\u007f")
 }
 
 fn wrap_value(spec: &ArgSpec, value: &str) -> String {

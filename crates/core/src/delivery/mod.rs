@@ -4,7 +4,9 @@
 //! never used, and no value can become a flag.
 
 mod hole_filler;
+mod parts;
 pub mod receipt;
+pub mod split;
 mod toml_text;
 mod usage;
 
@@ -23,6 +25,8 @@ use crate::library::lookup::DynLibrary;
 use crate::library::template::{TemplateNode, TextRange, parse_braces};
 use crate::request::scope::Scope;
 use hole_filler::HoleFiller;
+use parts::choose_parts;
+pub use parts::{DeliveredPart, PromptPart};
 
 /// The template of the line that names the file with the prompt.
 pub const BY_FILE: &str = "templates/by-file.md";
@@ -58,12 +62,16 @@ pub struct DeliveryContext {
     pub allow: Vec<String>,
     /// Variables that are added to the agent's environment.
     pub env: BTreeMap<String, String>,
-    /// The paths of [`find_at_paths`] that exist.
+    /// The paths of [`find_at_paths`] that exist, of the whole prompt.
     pub at_paths: Vec<String>,
     /// An existing tmux pane.
     pub pane: Option<String>,
     /// Whether one agent does the whole plan.
     pub single_coder: bool,
+    /// The length of the shared part, if the prompt is to be delivered in two parts; see [`split`].
+    pub split: Option<usize>,
+    /// Whether an agent that cannot take two parts is refused. Otherwise it gets the prompt as one.
+    pub requires_split: bool,
 }
 
 /// The command that starts callsheet's MCP server.
@@ -137,6 +145,15 @@ pub enum DeliveryText {
         /// The prefix, such as a line end; usually empty.
         before: String,
     },
+    /// A part of the prompt, after a prefix.
+    Part {
+        /// The prefix, such as a line end; usually empty.
+        before: String,
+        /// The offset of its first byte in the prompt.
+        start: usize,
+        /// The offset after its last byte.
+        end: usize,
+    },
     /// A short text.
     Text(String),
 }
@@ -146,6 +163,9 @@ impl DeliveryText {
     pub fn to_text(&self, prompt: &str) -> String {
         match self {
             Self::Prompt { before } => [before, prompt].concat(),
+            Self::Part { before, start, end } => {
+                [before, prompt.get(*start..*end).unwrap_or_default()].concat()
+            }
             Self::Text(text) => text.clone(),
         }
     }
@@ -158,6 +178,8 @@ pub struct Delivery {
     pub by: DeliveryMethod,
     /// The steps, in order.
     pub acts: Vec<DeliveryAction>,
+    /// The parts of the prompt, in order; empty if it is delivered as one.
+    pub parts: Vec<DeliveredPart>,
     /// Warnings about deviations from the expected delivery.
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -166,10 +188,16 @@ pub struct Delivery {
 pub fn plan_delivery(agent: &Agent, prompt: &str, how: &DeliveryContext) -> Result<Delivery, Diagnostics> {
     let mut diagnostics = Vec::new();
     let mut wrong = find_refusals(agent, prompt, how);
-    let way = choose_method(agent, prompt, how, &mut diagnostics);
+    let shared = choose_parts(agent, prompt, how, &mut diagnostics).unwrap_or_else(|diag| {
+        wrong.push(diag);
+        None
+    });
+    let (shared, own) = prompt.split_at(shared.unwrap_or(0));
+    let way = choose_method(agent, own, how, &mut diagnostics);
     let rules = compile_rules(agent, how, &mut diagnostics, &mut wrong);
     let (files, current) = (Vec::new(), None);
-    let mut filling = HoleFiller { agent, prompt, context: how, rules, current, files, diagnostics };
+    let mut filling =
+        HoleFiller { agent, shared, prompt: own, context: how, rules, current, files, diagnostics };
     let (by, before) = way.unwrap_or_else(|diag| {
         wrong.push(diag);
         (DeliveryMethod::Stdin, String::new())
@@ -177,16 +205,17 @@ pub fn plan_delivery(agent: &Agent, prompt: &str, how: &DeliveryContext) -> Resu
     if !wrong.is_empty() {
         return Err(Diagnostics(wrong));
     }
+    let own_text = |before: String| match shared.len() {
+        0 => DeliveryText::Prompt { before },
+        start => DeliveryText::Part { before, start, end: prompt.len() },
+    };
     let prompt_file = format!("{}/prompt.md", how.folder);
     let argv = filling.build_argv(by)?;
     let env = filling.build_env();
     let cwd = how.worktree.clone();
     let mut acts = Vec::new();
     if matches!(by, DeliveryMethod::File | DeliveryMethod::Terminal) {
-        acts.push(DeliveryAction::Write {
-            path: prompt_file,
-            text: DeliveryText::Prompt { before: String::new() },
-        });
+        acts.push(DeliveryAction::Write { path: prompt_file, text: own_text(String::new()) });
     }
     acts.append(&mut filling.files);
     match (by, &agent.terminal) {
@@ -210,10 +239,11 @@ pub fn plan_delivery(agent: &Agent, prompt: &str, how: &DeliveryContext) -> Resu
             acts.push(DeliveryAction::Spawn { argv, env, cwd, stdin: DeliveryText::Text(String::new()) })
         }
         (DeliveryMethod::Stdin | DeliveryMethod::Terminal, _) => {
-            acts.push(DeliveryAction::Spawn { argv, env, cwd, stdin: DeliveryText::Prompt { before } });
+            acts.push(DeliveryAction::Spawn { argv, env, cwd, stdin: own_text(before) });
         }
     }
-    Ok(Delivery { by, acts, diagnostics: filling.diagnostics })
+    let parts = parts::describe_parts(agent, prompt, shared.len(), by);
+    Ok(Delivery { by, acts, parts, diagnostics: filling.diagnostics })
 }
 
 /// Returns the rules that allow the commands of `how`. Reports each command that the agent cannot be allowed.
@@ -308,8 +338,10 @@ fn choose_method(
     let mut before = String::new();
     let mut reasons = Vec::new();
     if matches!(wanted, DeliveryMethod::Stdin | DeliveryMethod::Argument) {
-        if takes.expands_at_paths && !how.at_paths.is_empty() {
-            let paths: Vec<String> = how.at_paths.iter().map(|path| format!("`@{path}`")).collect();
+        let named = if how.at_paths.is_empty() { Vec::new() } else { find_at_paths(prompt) };
+        let paths = how.at_paths.iter().filter(|path| named.contains(path));
+        let paths: Vec<String> = paths.map(|path| format!("`@{path}`")).collect();
+        if takes.expands_at_paths && !paths.is_empty() {
             reasons.push(format!(
                 "{} would replace {} in the prompt with files",
                 agent.name,

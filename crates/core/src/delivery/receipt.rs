@@ -88,8 +88,12 @@ fn parse_event(line: &str) -> Option<Value> {
 #[derive(Debug)]
 pub struct ReceiptWatcher<'a> {
     agent: &'a Agent,
-    /// The prompt exactly as it was delivered.
+    /// The prompt exactly as it was delivered, without its shared part.
     prompt: &'a str,
+    /// The part of the prompt in the agent's system prompt; empty if there is none.
+    shared: &'a str,
+    /// Whether the transcript has held the prompt, and its shared part.
+    held: (bool, bool),
     line: String,
     /// Whether the current line is too long to keep.
     skipping: bool,
@@ -116,6 +120,8 @@ impl<'a> ReceiptWatcher<'a> {
         Self {
             agent,
             prompt,
+            shared: "",
+            held: (false, true),
             line,
             skipping: false,
             seen,
@@ -127,6 +133,14 @@ impl<'a> ReceiptWatcher<'a> {
             begins_turn: true,
             used: PartialUsage::default(),
         }
+    }
+
+    /// Also requires a proof that `shared` arrived, a part of the prompt in the agent's system prompt.
+    #[must_use]
+    pub fn with_shared(mut self, shared: &'a str) -> Self {
+        self.shared = shared;
+        self.held.1 = shared.is_empty();
+        self
     }
 
     /// Reads the next piece of standard output; `is_partial` is set if its line continues. Returns the newly
@@ -181,7 +195,8 @@ impl<'a> ReceiptWatcher<'a> {
             self.calls.truncate(MOST_CALLS - 1);
             self.calls.push_front(call);
         }
-        let echoed = || fits(&events.echoed) && self.is_echo(&event);
+        // The stream does not repeat a system prompt.
+        let echoed = || self.shared.is_empty() && fits(&events.echoed) && self.is_echo(&event);
         let proven = [
             (DeliveryReceipt::Accepted, fits(&events.accepted)),
             (DeliveryReceipt::Echoed, echoed()),
@@ -233,23 +248,31 @@ impl<'a> ReceiptWatcher<'a> {
         self.fault = Some(fault);
     }
 
-    /// Checks whether a line of the agent's own transcript holds the prompt as its input.
+    /// Reads a line of the agent's own transcript. Returns whether the transcript now holds the prompt as its input, and the
+    /// shared part in the system prompt.
     pub fn is_transcript_echo(&mut self, line: &str) -> bool {
         let Some(transcript) = &self.agent.transcript else { return false };
         let Some(event) = parse_event(line) else { return false };
-        let echoed = transcript.echoed.iter().any(|pattern| pattern.matches(&event)) && self.is_echo(&event);
-        echoed && self.seen.insert(DeliveryReceipt::Echoed)
+        let fits = |patterns: &[EventPattern]| patterns.iter().any(|pattern| pattern.matches(&event));
+        self.held.0 |= fits(&transcript.echoed) && self.is_echo(&event);
+        self.held.1 |= fits(&transcript.shared) && holds_text(&event, &|text| text == self.shared);
+        self.held == (true, true) && self.seen.insert(DeliveryReceipt::Echoed)
     }
 
     fn is_echo(&self, event: &Value) -> bool {
-        match event {
-            Value::String(text) => {
-                text == self.prompt || (self.agent.prompt.trims_end && text == self.prompt.trim_end())
-            }
-            Value::Array(items) => items.iter().any(|item| self.is_echo(item)),
-            Value::Object(map) => map.values().any(|value| self.is_echo(value)),
-            _ => false,
-        }
+        holds_text(event, &|text| {
+            text == self.prompt || (self.agent.prompt.trims_end && text == self.prompt.trim_end())
+        })
+    }
+}
+
+/// Checks whether a text in `event` is the one that `is_it` recognizes.
+fn holds_text(event: &Value, is_it: &dyn Fn(&str) -> bool) -> bool {
+    match event {
+        Value::String(text) => is_it(text),
+        Value::Array(items) => items.iter().any(|item| holds_text(item, is_it)),
+        Value::Object(map) => map.values().any(|value| holds_text(value, is_it)),
+        _ => false,
     }
 }
 

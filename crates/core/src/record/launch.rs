@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
+use crate::delivery::DeliveredPart;
 use crate::library::agent::{DeliveryMethod, PermissionLevel};
 use crate::request::fact::CheckSpec;
 use crate::request::scope::Scope;
@@ -46,6 +47,9 @@ pub struct RunOptions {
     /// Whether it may run if not all files can be observed, so that the scope is not checked.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub no_scope: bool,
+    /// Whether the prompt is to be delivered in two parts; `None` if the agent's file decides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub split: Option<bool>,
 }
 
 /// Everything besides the prompt that a run is started with. A retry repeats it, and it shows later how the
@@ -56,6 +60,9 @@ pub struct LaunchRecord {
     /// The options, with the delivery method that was used.
     #[serde(flatten)]
     pub options: RunOptions,
+    /// The parts of the prompt and their delivery; empty if it was delivered as one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<DeliveredPart>,
     /// Name of the machine.
     pub host: String,
     /// Working directory of the agent, an absolute path.

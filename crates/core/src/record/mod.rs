@@ -9,6 +9,7 @@ pub mod task_status;
 mod bundle;
 mod chain;
 mod changed;
+mod context;
 mod cost;
 mod digest;
 mod flow_record;
@@ -34,6 +35,7 @@ use serde_json::Value;
 pub use bundle::{RecordBundle, SnapshotManifest, build_record};
 pub use chain::ChainLink;
 pub use changed::{ChangedContents, FileChange, FileMode, FileVersion, OmittedContents};
+pub use context::ContextRecord;
 pub use cost::{CostEstimate, RunCost};
 pub use digest::{Digest, sha256};
 pub use flow_record::FlowRecord;
@@ -210,6 +212,7 @@ events! {
     Replied "replied" "The agent's reply: its verdict or the status of its tasks.",
     SubmissionRecord "submitted" "A submission of the agent through a tool, accepted or refused.",
     Decided "decided" "A decision of a person.",
+    ContextRecord "context" "The request that the agent's CLI would send to its model, from a probe.",
     FlowRecord "flow" "An event of a flow.",
     Removed "removed" "The data that retention removed.",
     Imported "imported" "The run or flow came from an export of another ledger.",
@@ -221,6 +224,7 @@ impl Event {
         match self {
             Self::Composed(composed) => list_blobs(composed),
             Self::ChangedContents(changed) => Ok(changed.texts()),
+            Self::ContextRecord(context) => Ok(context.texts()),
             _ => Ok(BTreeSet::new()),
         }
     }

@@ -103,6 +103,7 @@ pub fn verify(record: &Composed, blob: BlobLookup<'_>) -> Result<ReplayOutcome, 
         let rendered = render(&composed.prompt, record.output.format, record.api)?;
         Ok((composed, rendered.text))
     });
+    let has_parts = record.sealed.is_some() || are_whole_parts(record, &recorded);
     Ok(match again {
         Err(Diagnostics(diags)) => {
             let first = diags.first().map(ToString::to_string).unwrap_or_default();
@@ -116,8 +117,25 @@ pub fn verify(record: &Composed, blob: BlobLookup<'_>) -> Result<ReplayOutcome, 
             let input = find_origin_at(record, at, blob)?;
             differs(input, format!("composed again, the text differs from byte {at} on"))
         }
+        Ok(_) if !has_parts => {
+            differs(Some("launch parts".into()), "together, the delivered parts are not the prompt")
+        }
         Ok(_) => ReplayOutcome::Same,
     })
+}
+
+/// Checks whether the delivered parts give the text, one after the other. A text with secret values has other lengths in its
+/// record.
+fn are_whole_parts(record: &Composed, text: &str) -> bool {
+    let parts = record.launch.iter().flat_map(|launch| &launch.parts);
+    let mut at = None;
+    for part in parts {
+        if part.start != at.unwrap_or(0) || text.get(part.start..part.end).is_none_or(str::is_empty) {
+            return false;
+        }
+        at = Some(part.end);
+    }
+    at.is_none_or(|at| at == text.len())
 }
 
 /// Checks the delivered text against its HMAC. If a record has no HMAC, or if its secret values are not in

@@ -4,8 +4,8 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::{
-    ChangedContents, Decided, Delivered, Event, Exit, LaunchRecord, Observed, RecordedReply, Replied, Run,
-    SubmissionRecord,
+    ChangedContents, ContextRecord, Decided, Delivered, Event, Exit, LaunchRecord, Observed, RecordedReply,
+    Replied, Run, SubmissionRecord,
 };
 use crate::delivery::receipt::DeliveryReceipt;
 use crate::reply::Outcome;
@@ -40,6 +40,8 @@ pub struct RunSummary {
     pub imported: bool,
     /// Submissions of the agent by a tool, in order.
     pub submitted: Vec<SubmissionRecord>,
+    /// The newest probe of its prompt.
+    pub context: Option<ContextRecord>,
     decided: Vec<Decided>,
 }
 
@@ -190,6 +192,7 @@ impl RunSummary {
                         replied: None,
                         imported: false,
                         submitted: Vec::new(),
+                        context: None,
                         decided: Vec::new(),
                     });
                 }
@@ -201,6 +204,7 @@ impl RunSummary {
                 (Event::Observed(observed), Some(account)) => account.observed = Some(observed),
                 (Event::Replied(replied), Some(account)) => account.replied = Some(replied),
                 (Event::SubmissionRecord(submitted), Some(account)) => account.submitted.push(submitted),
+                (Event::ContextRecord(context), Some(account)) => account.context = Some(context),
                 (Event::Decided(decided), Some(account)) => account.decided.push(decided),
                 (Event::Imported(_), Some(account)) => account.imported = true,
                 _ => {}

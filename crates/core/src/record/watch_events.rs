@@ -66,6 +66,8 @@ word_enum! {
         RecordReplied "record.replied",
         /// An agent submitted something by a tool.
         RecordSubmitted "record.submitted",
+        /// A probe of the run's prompt was recorded.
+        RecordContext "record.context",
         /// A person decided something else.
         RecordDecided "record.decided",
         /// Retention removed runs.
@@ -110,6 +112,15 @@ pub enum EventData {
         receipt: DeliveryReceipt,
         /// The proof.
         evidence: SharedText,
+    },
+    /// A probe of a prompt.
+    Context {
+        /// The agent.
+        agent: String,
+        /// The version of its CLI.
+        version: Option<String>,
+        /// The bytes of the request.
+        bytes: u64,
     },
     /// The status of a run.
     Status {
@@ -305,6 +316,14 @@ pub fn watch_events(event: &Event) -> Vec<(EventName, EventData)> {
         Event::ChangedContents(changed) => {
             let paths = changed.files.iter().map(|file| file.path.clone()).collect();
             alloc::vec![(EventName::RecordChanged, EventData::Kept { paths })]
+        }
+        Event::ContextRecord(context) => {
+            let data = EventData::Context {
+                agent: context.agent.clone(),
+                version: context.version.clone(),
+                bytes: context.bytes,
+            };
+            alloc::vec![(EventName::RecordContext, data)]
         }
         Event::Replied(replied) => {
             alloc::vec![(EventName::RecordReplied, EventData::Reply { verdict: replied.verdict.clone() })]

@@ -5,6 +5,7 @@ mod checkout;
 mod commits;
 mod compare;
 pub(crate) mod contents;
+pub(crate) mod copy;
 mod external_links;
 pub(crate) mod fingerprint;
 mod ignore_rules;

@@ -3,6 +3,7 @@
 pub(crate) mod assets;
 pub(crate) mod attempts;
 pub(crate) mod change_pane;
+pub(crate) mod context_pane;
 pub(crate) mod costs;
 pub(crate) mod flow;
 pub(crate) mod inbox;

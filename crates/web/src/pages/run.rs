@@ -16,6 +16,7 @@ use callsheet_core::request::fact::{CheckResult, CheckRun};
 use callsheet_store::{Ledger, RunRow};
 
 use super::change_pane::ChangePane;
+use super::context_pane::ContextPane;
 use super::layout::{PageLayout, PagePlace};
 use super::log_pane::{LogIndexes, LogPane};
 use super::prompt_pane::PromptPane;
@@ -75,6 +76,8 @@ pub(crate) struct RunPage {
     next: Vec<NextView>,
     timeline: Vec<TimelineItem>,
     prompt: PromptPane,
+    /// The newest recorded probe of the prompt.
+    context: Option<ContextPane>,
     change: ChangePane,
     log: LogPane,
     reply: ReplyPane,
@@ -129,6 +132,7 @@ impl RunPage {
             next: next_steps(summary).into_iter().map(step).collect(),
             timeline: read_timeline(project, ledger, &id)?,
             prompt: PromptPane::read(ledger, &id)?,
+            context: ContextPane::read(project, ledger, &id)?,
             change: ChangePane::new(summary, &details.diffs),
             log,
             reply: ReplyPane::new(summary, &view.refused),

@@ -67,7 +67,7 @@ fn classify_event(event: &EventOutput) -> (&'static str, &'static str) {
     let word =
         |key: &str| data.get(key).and_then(|word| word.as_str()).map(str::to_owned).unwrap_or_default();
     match event.event {
-        EventName::RunStarted | EventName::RecordComposed => ("", "prompt"),
+        EventName::RunStarted | EventName::RecordComposed | EventName::RecordContext => ("", "prompt"),
         EventName::RunStatusChanged if word("status") == "failed" => ("bad", "log"),
         EventName::RunStatusChanged | EventName::RunOutput => ("", "log"),
         EventName::CheckStatusChanged if word("result") == "failed" => ("bad", "checks"),

@@ -7,6 +7,7 @@ use callsheet::project::duration::HumanDuration;
 
 use crate::args::PermitArg;
 use crate::context::CommandContext;
+use crate::run_args::SplitArgs;
 
 /// Start a flow
 #[derive(Debug, clap::Args)]
@@ -63,6 +64,8 @@ pub(crate) struct FlowStartArgs {
     /// Let agents submit by files, even if they support MCP
     #[arg(long)]
     by_file: bool,
+    #[command(flatten)]
+    split: SplitArgs,
     /// The name of the flow's folder [default: the first words of the request]
     #[arg(long, value_name = "NAME")]
     id: Option<String>,
@@ -90,6 +93,7 @@ impl FlowStartArgs {
             terminal: self.terminal,
             share: self.share,
             by_file: self.by_file,
+            split: self.split.to_choice(),
             id: self.id.clone(),
             program: self.program.clone(),
         })

@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 use serde_json::Value;
 
 use crate::library::agent::{
-    Agent, AgentArgument, ArgHole, ArgSpec, DeliveryMethod, EventPattern, FaultPattern, StreamSpec,
-    TerminalSpec, ToolPattern, UsagePattern,
+    Agent, AgentArgument, ArgHole, ArgSpec, DeliveryMethod, EventPattern, FaultPattern, ProbeSpec,
+    StreamSpec, TerminalSpec, ToolPattern, UsagePattern,
 };
 use crate::text::name::{NAME_HINT, is_name};
 
@@ -50,6 +50,12 @@ pub(crate) fn find_problems(agent: &Agent) -> Vec<AgentProblem> {
             "`argument` in the one needs `{ hole = \"prompt\" }` in the other",
         );
     }
+    if agent.prompt.split && !agent.can_split() {
+        bad(
+            "`prompt.split` is set, but no argument takes the shared part".to_string(),
+            "add `{ hole = \"shared_file\" }` or `{ hole = \"shared\" }` to `start.args`",
+        );
+    }
     if takes(DeliveryMethod::Terminal) && agent.terminal.is_none() {
         bad("`prompt.by` has `terminal`, but there is no `[terminal]`".to_string(), "describe its screen");
     }
@@ -59,6 +65,7 @@ pub(crate) fn find_problems(agent: &Agent) -> Vec<AgentProblem> {
     check_patterns(agent, &mut bad);
     let has_commands = has_commands_hole(agent);
     found.extend(agent.commands.iter().flat_map(|commands| commands.find_problems(has_commands)));
+    found.extend(agent.probe.iter().flat_map(ProbeSpec::find_problems));
     found.extend(agent.output.stream.iter().flat_map(StreamSpec::find_problems));
     found
 }
@@ -116,7 +123,8 @@ fn check_terminal(terminal: &TerminalSpec, bad: &mut impl FnMut(String, &'static
 
 fn check_patterns(agent: &Agent, bad: &mut impl FnMut(String, &'static str)) {
     let events = &agent.events;
-    let of_transcript = agent.transcript.iter().flat_map(|transcript| &transcript.echoed);
+    let of_transcript =
+        agent.transcript.iter().flat_map(|transcript| transcript.echoed.iter().chain(&transcript.shared));
     let all =
         [&events.accepted, &events.echoed, &events.acting, &events.ended, &events.answered, &events.results];
     let places =

@@ -265,4 +265,7 @@ pub struct TranscriptSpec {
     pub folder: String,
     /// The events that hold the agent's input.
     pub echoed: Vec<EventPattern>,
+    /// The events that hold the agent's system prompt, and with it the shared part of a prompt.
+    #[serde(default)]
+    pub shared: Vec<EventPattern>,
 }

@@ -6,6 +6,7 @@ mod check;
 mod commands;
 mod events;
 mod faults;
+mod probe;
 mod read;
 mod sign_in;
 mod start;
@@ -24,6 +25,7 @@ use commands::unsupported_warning;
 pub use commands::{CommandControl, CommandRules, RuleForm};
 pub use events::{EventPattern, EventPatterns, ToolCall, ToolPattern, TranscriptSpec, UsagePattern};
 pub use faults::{AgentFault, FaultKind, FaultPattern};
+pub use probe::{ContextKind, ContextMarker, ProbeSpec, ProbeValues};
 pub(crate) use read::has_system_template;
 pub use read::{find_agent, read_agent, resolve_agent_name};
 pub use sign_in::SignIn;
@@ -108,6 +110,9 @@ pub struct Agent {
     /// The agent's screen in a terminal; without it, the agent is not used in a terminal.
     #[serde(default)]
     pub terminal: Option<TerminalSpec>,
+    /// The probe of the agent; without it, `callsheet context` cannot show its requests.
+    #[serde(default)]
+    pub probe: Option<ProbeSpec>,
 }
 
 impl Agent {
@@ -125,6 +130,20 @@ impl Agent {
             Some(CommandRules { control: CommandControl::Sandbox | CommandControl::Open, .. }) => Ok(None),
             Some(rules) => rules.compile(&self.name, command).map(Some),
         }
+    }
+
+    /// Checks whether the agent can take the shared part of a prompt in its system prompt.
+    pub fn can_split(&self) -> bool {
+        self.shared_argument().is_some()
+    }
+
+    /// Returns the argument with the shared part of a prompt, and whether it is the path of a file.
+    pub(crate) fn shared_argument(&self) -> Option<(&ArgSpec, bool)> {
+        self.start.iter().flat_map(|start| &start.args).find_map(|arg| match arg {
+            AgentArgument::Spec(spec) if spec.hole == Some(ArgHole::SharedFile) => Some((spec, true)),
+            AgentArgument::Spec(spec) if spec.hole == Some(ArgHole::Shared) => Some((spec, false)),
+            _ => None,
+        })
     }
 
     /// Returns a warning for each limit of the agent that a prompt of this many bytes and characters exceeds.
@@ -229,6 +248,9 @@ pub struct LoadRule {
     /// The first version that loads the file.
     #[serde(default)]
     pub since: Option<String>,
+    /// The first version that does not load the file any more.
+    #[serde(default)]
+    pub until: Option<String>,
 }
 
 impl LoadEntry {
@@ -238,12 +260,13 @@ impl LoadEntry {
         match self {
             Self::File(file) => file == path,
             Self::FirstOf(files) => files.iter().find(|file| is_there(file)).is_some_and(|file| file == path),
-            Self::Rule(LoadRule { file, unless, since }) => {
-                let is_since = |since: &String| {
-                    version.is_none_or(|version| version_numbers(version) >= version_numbers(since))
+            Self::Rule(LoadRule { file, unless, since, until }) => {
+                let is_from = |first: &String| {
+                    version.is_none_or(|version| version_numbers(version) >= version_numbers(first))
                 };
                 file == path
-                    && since.as_ref().is_none_or(is_since)
+                    && since.as_ref().is_none_or(is_from)
+                    && !until.as_ref().is_some_and(is_from)
                     && !unless.iter().any(|file| is_there(file))
             }
         }

@@ -83,6 +83,10 @@ pub enum ArgHole {
     Commands,
     /// The prompt itself.
     Prompt,
+    /// The shared part of a prompt that is delivered in two parts.
+    Shared,
+    /// The path of a file with the shared part.
+    SharedFile,
 }
 
 word_enum! {
@@ -133,4 +137,7 @@ pub struct PromptIntake {
     pub trims_end: bool,
     /// The maximum size in bytes of a prompt that is an argument.
     pub max_argument_bytes: Option<usize>,
+    /// Whether a prompt is delivered in two parts if neither the caller nor the configuration decides. It needs a hole
+    /// `shared` or `shared_file` in the arguments.
+    pub split: bool,
 }

@@ -1,0 +1,212 @@
+//! The beginning that the requests of several lanes share, which a provider caches once for all of them.
+
+use callsheet_core::diag::Diagnostic;
+
+use super::report::{describe_price, origin_label};
+use super::{ContextOptions, ContextProbe};
+use crate::compose::inputs::{ComposeInput, PreparedInput, RequestFile};
+use crate::compose::tokens::TokenCounter;
+use crate::compose::{ComposeOptions, Composition, Purpose, compose_input};
+use crate::error::{Result, usage_error};
+use crate::output::{ContextLanesOutput, LaneEndOutput, LaneWayOutput};
+use crate::project::Project;
+
+/// The most lanes of a probe.
+const MOST_LANES: usize = 16;
+
+/// The most characters of an excerpt.
+const MOST_EXCERPT: usize = 80;
+
+impl Project {
+    /// Probes the same prompt with a different task in each of several worktrees, and returns the beginning that the requests
+    /// share.
+    pub fn probe_lanes(
+        &self,
+        input: &ComposeInput,
+        file: RequestFile,
+        lanes: usize,
+        min_shared_percent: Option<f64>,
+        options: &ContextOptions,
+    ) -> Result<ContextLanesOutput> {
+        if !(2..=MOST_LANES).contains(&lanes) {
+            return Err(usage_error(format!("`--lanes` must be a number from 2 to {MOST_LANES}")).into());
+        }
+        if options.here {
+            return Err(usage_error("`--lanes` needs a worktree for each lane; remove `--here`").into());
+        }
+        let (prepared, compose_options) = self.prepare_input(input, file, Purpose::Record)?;
+        let probes = self.probe_each_lane(&prepared, compose_options, lanes, options)?;
+        let way = describe_way(self, &probes)?;
+        let Some((first, _)) = probes.first() else { return Err(usage_error("no lanes").into()) };
+        let passes = min_shared_percent.is_none_or(|least| way.shared_percent >= least);
+        Ok(ContextLanesOutput {
+            agent: first.output.agent.clone(),
+            version: first.output.version.clone(),
+            model: first.output.model.clone(),
+            lane_count: lanes,
+            diagnostics: first.output.diagnostics.clone(),
+            ways: vec![way],
+            min_shared_percent,
+            passes,
+        })
+    }
+
+    fn probe_each_lane(
+        &self,
+        prepared: &PreparedInput,
+        compose_options: ComposeOptions,
+        lanes: usize,
+        options: &ContextOptions,
+    ) -> Result<Vec<(ContextProbe, Vec<String>)>> {
+        let mut probes = Vec::new();
+        for lane in 1..=lanes {
+            let composition = compose_input(self, prepared.for_lane(lane), compose_options, Purpose::Record)?;
+            let labels = prompt_labels(&composition);
+            probes.push((self.probe_context(composition, options)?, labels));
+        }
+        Ok(probes)
+    }
+}
+
+/// Returns the label of the origin of each byte of the prompt, as ranges: the label and the end of each.
+fn prompt_labels(composition: &Composition) -> Vec<String> {
+    composition
+        .rendered
+        .spans
+        .iter()
+        .map(|span| format!("{}\u{0}{}", span.end, origin_label(composition, span.start).0))
+        .collect()
+}
+
+/// Returns the label of the origin of a byte of the prompt.
+fn find_label(labels: &[String], offset: usize) -> Option<String> {
+    labels.iter().find_map(|label| {
+        let (end, label) = label.split_once('\u{0}')?;
+        (end.parse::<usize>().ok()? > offset).then(|| label.to_owned())
+    })
+}
+
+/// The place at which requests begin to differ.
+struct SharedEnd {
+    /// The bytes before it, in the order in which the model reads.
+    bytes: usize,
+    /// The place in the body of the first request; `None` if nothing differs.
+    offset: Option<usize>,
+}
+
+/// Compares requests piece by piece, in the order in which the model reads them.
+fn find_shared(probes: &[&ContextProbe]) -> SharedEnd {
+    let Some((first, others)) = probes.split_first() else { return SharedEnd { bytes: 0, offset: None } };
+    let mut bytes = 0;
+    for (at, piece) in first.attributed.pieces.iter().enumerate() {
+        let own = first.body[piece.range.clone()].as_bytes();
+        let shared = others.iter().map(|other| {
+            let piece = other.attributed.pieces.get(at).map(|piece| piece.range.clone()).unwrap_or_default();
+            let theirs = other.body[piece].as_bytes();
+            own.iter().zip(theirs).take_while(|(a, b)| a == b).count()
+        });
+        let shared = shared.min().unwrap_or(own.len());
+        bytes += shared;
+        if shared < own.len() {
+            return SharedEnd { bytes, offset: Some(piece.range.start + shared) };
+        }
+    }
+    SharedEnd { bytes, offset: None }
+}
+
+fn describe_way(project: &Project, probes: &[(ContextProbe, Vec<String>)]) -> Result<LaneWayOutput> {
+    let all: Vec<&ContextProbe> = probes.iter().map(|(probe, _)| probe).collect();
+    let shared = find_shared(&all);
+    let read_bytes =
+        |probe: &&ContextProbe| probe.attributed.pieces.iter().map(|piece| piece.range.len()).sum::<usize>();
+    let bytes = all.iter().map(read_bytes).min().unwrap_or_default();
+    let first = all[0];
+    let model = first.output.model.as_deref();
+    let (disk, layout) = (project.disk(None), project.config.layout());
+    let library = callsheet_core::Library::new(&disk);
+    let (_, agent) = callsheet_core::find_agent(&library, &first.output.agent, &layout)?;
+    let counter = TokenCounter::for_model(&agent, model);
+    let shared_tokens = count_shared(first, shared.offset, &counter);
+    let tokens = all.iter().map(|probe| probe.output.tokens).min().unwrap_or_default();
+    let prices = project.prices()?;
+    let price = model.and_then(|model| prices.find(model)).map(|(_, price)| {
+        let total = all.iter().map(|probe| probe.output.tokens).sum();
+        describe_price(price, total, shared_tokens * (all.len() - 1))
+    });
+    let percent = shared.bytes as f64 * 100.0 / bytes.max(1) as f64;
+    Ok(LaneWayOutput {
+        split: first.output.split,
+        bytes,
+        tokens,
+        shared_bytes: shared.bytes,
+        shared_tokens,
+        shared_percent: (percent * 10.0).floor() / 10.0,
+        ended_by: shared.offset.map(|offset| describe_end(first, &probes[0].1, offset)),
+        price,
+    })
+}
+
+/// Counts the tokens of the parts before an offset of the first request.
+fn count_shared(probe: &ContextProbe, offset: Option<usize>, counter: &TokenCounter) -> usize {
+    let pieces = &probe.attributed.pieces;
+    let last = offset.and_then(|offset| pieces.iter().position(|piece| piece.range.contains(&offset)));
+    let parts = probe.attributed.parts.iter().zip(&probe.output.parts);
+    let before = parts.filter(|(part, _)| match (part.piece, last, offset) {
+        (None, ..) => false,
+        (Some(_), None, _) | (Some(_), _, None) => true,
+        (Some(piece), Some(last), Some(offset)) => {
+            piece < last || piece == last && part.ranges.iter().all(|range| range.end <= offset)
+        }
+    });
+    let whole: usize = before.map(|(_, output)| output.tokens).sum();
+    // The rest is the beginning of the part in which the difference is.
+    let rest = offset.and_then(|offset| {
+        let part =
+            probe.attributed.parts.iter().find(|part| {
+                part.piece.is_some() && part.ranges.iter().any(|range| range.contains(&offset))
+            })?;
+        let start = part.ranges.first()?.start;
+        probe.body.get(start..offset).map(|text| counter.count(text))
+    });
+    whole + rest.unwrap_or_default()
+}
+
+fn describe_end(probe: &ContextProbe, labels: &[String], offset: usize) -> LaneEndOutput {
+    let found =
+        probe.attributed.parts.iter().find(|part| part.ranges.iter().any(|range| range.contains(&offset)));
+    let start = probe.body.floor_char_boundary(offset);
+    let excerpt: String = probe.body[start..].chars().take(MOST_EXCERPT).collect();
+    let origin = found.and_then(|part| {
+        let from = part.prompt.as_ref()?.start;
+        let range = part.ranges.iter().find(|range| range.contains(&offset))?;
+        // Escapes make the body longer than the prompt, so the place is searched for by the decoded text.
+        let before = probe.body.get(range.start..start)?;
+        let decoded: String =
+            serde_json::from_str(&format!("\"{before}\"")).unwrap_or_else(|_| before.to_owned());
+        find_label(labels, from + decoded.len())
+    });
+    LaneEndOutput {
+        kind: found.map_or(callsheet_core::library::agent::ContextKind::Other, |part| part.kind),
+        name: found.map(|part| part.name.clone()).unwrap_or_default(),
+        origin,
+        excerpt,
+    }
+}
+
+impl PreparedInput {
+    /// Returns the input of a lane: the same with the number of the lane before the task.
+    fn for_lane(&self, lane: usize) -> Self {
+        let mut request = self.request.clone();
+        let task = request.instructions.take().map(|text| text.to_string()).unwrap_or_default();
+        request.instructions = Some(format!("{lane}. {task}").into());
+        let diagnostics: Vec<Diagnostic> = self.diagnostics.clone();
+        Self {
+            request,
+            session: self.session.clone(),
+            texts: self.texts.clone(),
+            listings: self.listings.clone(),
+            replay: self.replay.clone(),
+            diagnostics,
+        }
+    }
+}
