@@ -15,11 +15,11 @@
 //! ```
 //!
 //! * [`Script`] is data: the answers, calls and errors that follow each user text. [`Mock`] serves it in
-//!   every protocol that the CLIs use, and keeps every request.
+//!   every protocol that the CLIs use, and keeps every request. The server and the protocols are those of `callsheet-wire`.
 //! * [`Cli`] knows how each CLI is installed, configured and started; [`Cli::program`] installs it once per
-//!   machine.
-//! * [`Room`] is a home, a project and a mock. [`Room::run`] starts a CLI in it; [`Room::env`] is for tests
-//!   in which another program starts the CLI, or in which it is not headless.
+//!   machine, and [`Cli::program_of`] another one of its [`Cli::versions`].
+//! * [`Room`] is a home, a project and a mock. [`Room::run`] starts a CLI in it, and [`Room::run_at`] with another model than the mock;
+//!   [`Room::env`] is for tests in which another program starts the CLI, or in which it is not headless.
 //! * [`TestProject`] is a project and a home for callsheet itself; [`CommandOutput`] is the result of a command.
 //! * [`check_mcp_session`] checks the answers of callsheet's MCP server; the commands of a [`TestProject`] and the CLIs
 //!   of a [`Room`] are checked without a call.
