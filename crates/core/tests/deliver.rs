@@ -3,7 +3,7 @@
 //!
 //! `BLESS=1` rewrites `tests/deliver/*.json`.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::path::Path;
 use std::{env, fs};

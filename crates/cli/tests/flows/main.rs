@@ -1,6 +1,6 @@
 //! Tests whole flows with the built program: scripted agents, real processes, real git.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![expect(clippy::unwrap_used, reason = "tests")]
 
 mod agents;
 mod browser;

@@ -14,7 +14,7 @@ fn create_project(role: &str) -> RunProject {
     project.write(".callsheet/templates/identity/odd.md", role);
     let lines =
         (0..700).map(|number| format!("{number}. The module {number} owns the table {}.\n", number * 7919));
-    project.write(".callsheet/memory/profile.md", &lines.collect::<String>());
+    project.write(".callsheet/memory/profile.md", lines.collect::<String>());
     project.write("notes.md", "what the notes say\n");
     project.write("CLAUDE.md", "# Rules\n\nUse tabs.\n");
     project.write("AGENTS.md", "# Rules\n\nUse tabs.\n");
@@ -90,6 +90,7 @@ fn assert_parts_arrived(request: &Request, shared: &str, own: &str) {
     assert!(texts[place(shared)].ends_with(shared));
 }
 
+#[expect(clippy::print_stderr, reason = "the measured shares")]
 fn assert_prefix_is_shared(cli: Cli, least: f64) {
     let room = Room::new(Script::new().on_marker("MARK", [Step::text("I did.")])).unwrap();
     let project = create_project("You work on {{project_name}}.\n");
