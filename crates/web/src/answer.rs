@@ -240,7 +240,9 @@ impl From<Error> for PageFailure {
                 | Code::TemplateNotFound
                 | Code::LedgerNotThere,
             ) => (StatusCode::NOT_FOUND, "Not found"),
-            Some(Code::UsageBad | Code::ViolationNotFound) => (StatusCode::BAD_REQUEST, "Invalid request"),
+            Some(Code::UsageBad | Code::ViolationNotFound | Code::RunAmbiguous) => {
+                (StatusCode::BAD_REQUEST, "Invalid request")
+            }
             Some(Code::RunRefused | Code::PersonRequired | Code::PersonBelowGuard) => {
                 (StatusCode::FORBIDDEN, "Refused")
             }
