@@ -318,7 +318,7 @@ pub(crate) fn wants_json(headers: &HeaderMap) -> bool {
     accepted.contains("application/json") && !accepted.contains("text/html")
 }
 
-/// Gives every answer that reports a failure the same form, whoever refused the request: a page, or JSON for a script that asked for it.
+/// Gives every answer that reports a failure the same form, also of the framework: a page, or JSON for a script that asked for it.
 pub(crate) fn finish_answer(response: Response, as_json: bool) -> Response {
     let status = response.status();
     if !status.is_client_error() && !status.is_server_error() {

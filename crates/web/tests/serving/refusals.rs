@@ -1,4 +1,4 @@
-//! Every answer that reports a failure is a page with a code and a way on, or JSON for a script, whoever refused the request.
+//! Every answer that reports a failure is a page with a code and a way on, or JSON for a script, also if the framework refused the request.
 
 use std::collections::BTreeMap;
 
