@@ -43,6 +43,7 @@ pub mod run;
 pub mod run_list;
 pub mod run_log;
 pub mod run_prompt;
+pub mod run_titles;
 pub mod session;
 pub mod stats;
 pub mod template_use;

@@ -1,7 +1,7 @@
 //! Reads records, and the log of a run.
 
 use callsheet_core::record::{
-    ChainLink, Digest, Event, FlowRecord, Id, LogStream, Output, RunSummary, restore_text,
+    ChainLink, Digest, Event, Exit, FlowRecord, Id, LogStream, Output, RunSummary, restore_text,
 };
 
 use crate::db::DatabaseConnection;
@@ -122,6 +122,21 @@ impl Ledger {
             .ok_or_else(|| LedgerError::damaged(format!("run {run} has no record of its prompt")))?;
         summary.short_name = self.number_of(run)?.map(|number| format!("r{number}"));
         Ok(summary)
+    }
+
+    /// Returns the record of the end of a run; `None` if it has not ended, or if retention emptied the record.
+    pub fn exit_record(&mut self, run: &Id) -> Result<Option<Exit>, LedgerError> {
+        // The end is among the last records: a long output is not read.
+        let rows = self.db.query(
+            "SELECT seq, run, flow, kind, at, payload, packed, payload_sha256, chain FROM records
+             WHERE run = $1 AND kind = 'exit' ORDER BY seq DESC LIMIT 1",
+            &[SqlParam::Text(run.as_str())],
+        )?;
+        let Some(row) = rows.into_iter().next() else { return Ok(None) };
+        Ok(match parse_record(row)?.event()? {
+            Some(Event::Exit(exit)) => Some(exit),
+            _ => None,
+        })
     }
 
     /// Returns the records of a run in order, without the lines that its agent printed.

@@ -200,8 +200,8 @@
 
   // ---- Times of runs in progress ---------------------------------------------------------------------------------------
   const span = (seconds) => seconds < 60 ? `${seconds} s`
-    : seconds < 3600 ? `${Math.floor(seconds / 60)} m ${String(seconds % 60).padStart(2, "0")} s`
-    : `${Math.floor(seconds / 3600)} h ${String(Math.floor(seconds / 60) % 60).padStart(2, "0")} m`;
+    : seconds < 3600 ? `${Math.floor(seconds / 60)} min ${seconds % 60} s`
+    : `${Math.floor(seconds / 3600)} h ${Math.floor(seconds / 60) % 60} min`;
   const tick = () => all("time[data-since]").forEach((node) => {
     const seconds = Math.max(0, Math.floor((Date.now() - Date.parse(node.dataset.since)) / 1000));
     if (!Number.isNaN(seconds)) node.textContent = span(seconds);
@@ -303,12 +303,37 @@
     const { origin, at } = gutter.dataset;
     location.href = `${one("[data-source]").dataset.source}?origin=${origin}&line=${at}#L${at}`;
   }
+  // The origins of a marked line, each with its version and a way to its text.
+  function showOrigins(row, first) {
+    const bar = one("#origin-bar");
+    const gutter = one(".gutter[data-origin]", row);
+    const numbers = [first, gutter?.dataset.origin, ...all("[data-o]", row).map((it) => it.dataset.o)].filter((it) => it !== undefined && it !== null);
+    bar.replaceChildren(...Array.from(new Set(numbers), (number) => {
+      const known = one(`#origins [data-origin="${CSS.escape(number)}"]`);
+      const served = head !== undefined;
+      const item = document.createElement(served ? "a" : "span");
+      item.textContent = `${one("a", known).textContent} ${one("code", known).textContent}`;
+      item.className = one(".trust", known).className;
+      const at = number === gutter?.dataset.origin ? gutter.dataset.at ?? new URL(gutter.href, location.href).searchParams.get("line") : null;
+      if (served) item.href = `${one("[data-source]").dataset.source}?origin=${number}${Number(at) > 0 ? `&line=${at}#L${at}` : ""}`;
+      return item;
+    }));
+    bar.hidden = numbers.length === 0;
+    light(numbers[0] ?? null);
+  }
   const originOf = (node) => node.closest?.("[data-origin]")?.dataset.origin ?? null;
   const prompt = one("#prompt");
   if (prompt) {
-    ["pointerover", "focusin"].forEach((name) => prompt.addEventListener(name, ({ target }) => light(originOf(target))));
+    prompt.addEventListener("pointerover", ({ target }) => { const origin = originOf(target); if (origin !== null) light(origin); });
+    prompt.addEventListener("focusin", ({ target }) => { const origin = originOf(target); if (origin !== null) light(origin); });
     prompt.addEventListener("pointerleave", () => light(null));
+    document.addEventListener("callsheet:row", ({ detail }) => { if (prompt.contains(detail) && detail.matches(".line")) showOrigins(detail); });
     prompt.addEventListener("click", ({ target }) => {
+      const line = target.closest(".line");
+      if (line && !target.closest("a") && !String(getSelection())) {
+        markRow(line, false);
+        showOrigins(line, target.closest("[data-o]")?.dataset.o);
+      }
       const gutter = target.closest(".gutter[data-at]");
       if (gutter) openOrigin(gutter);
       const fold = target.closest("[data-fold]");
@@ -326,11 +351,25 @@
   const stream = () => one("[data-log-stream]")?.value ?? "stdout";
   let loading = false;
 
+  // Asks for data of the log. A failure is shown beside the search, and the answer is null.
+  async function askServer(address, read) {
+    const state = one("[data-log-found]");
+    try {
+      const answer = await fetch(address, { headers: { accept: "application/json" } });
+      if (answer.ok) return await read(answer);
+      const { errors } = await answer.json();
+      state.textContent = errors.map((it) => it.message).join("; ");
+    } catch {
+      state.textContent = "the server does not answer";
+    }
+    return null;
+  }
+
   async function fetchRange(from, count = STEP) {
     const query = new URLSearchParams({ stream: stream(), from, count });
-    const answer = await fetch(`${logPane.dataset.log}?${query}`);
-    if (!answer.ok) throw new Error(String(answer.status));
-    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const text = await askServer(`${logPane.dataset.log}?${query}`, (it) => it.text());
+    if (text === null) return null;
+    const fresh = new DOMParser().parseFromString(text, "text/html");
     return foldRange(document.importNode(one(".log-range", fresh), true));
   }
 
@@ -338,6 +377,7 @@
   async function loadLog(line) {
     if (!served) return;
     const range = await fetchRange(Math.max(1, line - STEP / 2));
+    if (!range) return;
     logBox.replaceChildren(range);
     markFound();
   }
@@ -351,6 +391,7 @@
     try {
       const from = after ? last + 1 : Math.max(1, first - STEP);
       const range = await fetchRange(from, after ? STEP : first - from);
+      if (!range) return;
       const height = logBox.scrollHeight;
       if (after) logBox.append(range); else logBox.prepend(range);
       if (!after) logBox.scrollTop += logBox.scrollHeight - height;
@@ -400,7 +441,8 @@
     let more = false;
     if (served) {
       const query = new URLSearchParams({ stream: stream(), text });
-      const answer = await (await fetch(`${logPane.dataset.log}/find?${query}`)).json();
+      const answer = await askServer(`${logPane.dataset.log}/find?${query}`, (it) => it.json());
+      if (!answer) return;
       found = answer.lines;
       more = answer.has_more;
     } else {
@@ -457,6 +499,7 @@
         if (!last) return;
         const atEnd = logBox.scrollTop + logBox.clientHeight > logBox.scrollHeight - 40;
         const range = await fetchRange(Number(last.dataset.last) + 1);
+        if (!range) return;
         ranges().forEach((it) => { it.dataset.total = range.dataset.total; if (range.dataset.firstError) it.dataset.firstError = range.dataset.firstError; });
         one("[data-log-error]").disabled = !edge().firstError;
         const count = one("#tab-log .number");

@@ -5,7 +5,8 @@
 //! is too slow loses its stream and continues where it was after it connected again.
 
 use std::convert::Infallible;
-use std::pin::Pin;
+use std::future::{Future as _, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll};
 use std::thread;
@@ -22,7 +23,9 @@ use callsheet_core::diag::Code;
 use callsheet_core::record::EventName;
 use futures_core::Stream;
 use serde::{Deserialize, Serialize};
+use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, mpsc};
+use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
 use crate::answer::PageFailure;
@@ -207,7 +210,8 @@ impl StreamFeeder {
             }
         }
         loop {
-            let chunk = match timeout(HEARTBEAT, live.receiver.recv()).await {
+            let Some(next) = self.wait_for_event(&mut live).await else { return };
+            let chunk = match next {
                 Err(_) => ":\n\n".to_owned(),
                 Ok(Ok(event)) if !event.is_behind(position) || !self.is_wanted(&event) => continue,
                 Ok(Ok(event)) => event.to_chunk(),
@@ -218,6 +222,21 @@ impl StreamFeeder {
                 return;
             }
         }
+    }
+
+    /// Waits for the next event or for the time of a heartbeat. Returns `None` at once if the browser is gone: a person who opens one
+    /// page after another leaves a stream behind each.
+    async fn wait_for_event(
+        &self,
+        live: &mut Subscription,
+    ) -> Option<Result<Result<Arc<TabEvent>, RecvError>, Elapsed>> {
+        let mut gone = pin!(self.sender.closed());
+        let mut event = pin!(timeout(HEARTBEAT, live.receiver.recv()));
+        poll_fn(|context| match gone.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(None),
+            Poll::Pending => event.as_mut().poll(context).map(Some),
+        })
+        .await
     }
 
     /// Sends the recorded events behind a position, and returns the position that was reached.

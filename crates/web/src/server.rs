@@ -25,7 +25,7 @@ use tokio::time::{sleep, timeout};
 use crate::actions::{
     StartedWork, continue_run, decide_change, decide_flow, preview_continue, retry_run, stop_run,
 };
-use crate::answer::PageFailure;
+use crate::answer::{PageFailure, finish_answer, wants_json};
 use crate::connection::TimedStream;
 use crate::live::stream_events;
 use crate::pages::assets::{show_script, show_style};
@@ -164,13 +164,15 @@ fn build_router(site: SiteState) -> Router {
 
 /// Checks every request before a page sees it, and adds the headers of every answer.
 async fn guard_request(State(site): State<SiteState>, request: Request, next: Next) -> Response {
-    let mut response = match check_request(&site.session, &request) {
+    let as_json = wants_json(request.headers());
+    let response = match check_request(&site.session, &request) {
         Err(answer) => *answer,
         Ok(()) => match timeout(ANSWER_LIMIT, next.run(request)).await {
             Ok(response) => response,
             Err(_) => PageFailure::too_slow().into_response(),
         },
     };
+    let mut response = finish_answer(response, as_json);
     add_headers(response.headers_mut());
     response
 }

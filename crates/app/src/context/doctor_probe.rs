@@ -31,8 +31,8 @@ const LAYOUTS: [&[&str]; 2] = [
     &["AGENTS.md"],
 ];
 
-/// The lane of the projects that CLIs are examined in.
-const EXAMINED: usize = 1000;
+/// The number of the folders of projects that CLIs are examined in.
+const EXAMINED: usize = 2;
 
 impl Project {
     /// Probes every installed agent with an empty home, in projects of its own, and compares its CLI with its file.

@@ -3,8 +3,9 @@
 use callsheet_core::delivery::split::{common_length, find_boundary};
 use callsheet_core::diag::Diagnostic;
 
+use super::probe_folder::ProbeFolder;
 use super::report::{describe_price, origin_label};
-use super::{ContextOptions, ContextProbe};
+use super::{ContextOptions, ContextProbe, LanePlace};
 use crate::compose::inputs::{ComposeInput, PreparedInput, RequestFile};
 use crate::compose::tokens::TokenCounter;
 use crate::compose::{ComposeOptions, Composition, Purpose, compose_input};
@@ -14,6 +15,9 @@ use crate::project::Project;
 
 /// The most lanes of a probe.
 const MOST_LANES: usize = 16;
+
+/// The number of the folders of lanes.
+const OF_LANES: usize = 1;
 
 /// The most characters of an excerpt.
 const MOST_EXCERPT: usize = 80;
@@ -80,11 +84,15 @@ impl Project {
             )?);
         }
         let common = common_length(compositions.iter().map(Composition::text));
+        let spec = compositions.first().and_then(|first| first.composed.agent.probe.clone());
+        let folder = ProbeFolder::create(&self.dir, OF_LANES)?;
+        let places = folder.create_lanes(self, &spec.unwrap_or_default(), lanes)?;
         let mut probes = Vec::new();
-        for (lane, composition) in (1..).zip(compositions) {
+        for (worktree, composition) in places.into_iter().zip(compositions) {
             let labels = list_labels(&composition);
             let can_split = composition.composed.agent.can_split();
             let end = find_boundary(&composition.composed.prompt, &composition.rendered, common);
+            let lane = Some(LanePlace { worktree, home: folder.home() });
             let options = ContextOptions { shared_bytes: Some(end), lane, ..options.clone() };
             probes.push(LaneProbe { probe: self.probe_context(composition, &options)?, labels, can_split });
         }

@@ -17,6 +17,8 @@ mod report;
 mod request_layout;
 mod warnings;
 
+use std::path::PathBuf;
+
 use callsheet_core::record::Id;
 
 use crate::compose::Composition;
@@ -46,10 +48,17 @@ pub struct ContextOptions {
     /// The length of the part that the prompts of all lanes share, for a delivery in two parts; else the prompt alone
     /// decides.
     pub shared_bytes: Option<usize>,
-    /// The number of the lane, from 1; 0 without lanes. Lanes work in different folders.
-    pub lane: usize,
+    /// The worktree of a lane, and the home that all lanes share.
+    pub(crate) lane: Option<LanePlace>,
     /// Ends the probe.
     pub interrupted: InterruptFlag,
+}
+
+/// Where the CLI of a lane works.
+#[derive(Clone, Debug)]
+pub(crate) struct LanePlace {
+    worktree: PathBuf,
+    home: PathBuf,
 }
 
 /// A request of a CLI, divided into parts.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::library::agent::{ProbeSpec, ProbeValues};
-use callsheet_run::{WritableFolder, copy_project, open_private};
+use callsheet_run::{Git, WritableFolder, copy_project, ensure_lane_worktree, open_private};
 use serde_json::Value;
 
 use super::instruction_files::list_instruction_files;
@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::project::Project;
 use crate::project::state::{create_private_folder, directory_key, hold_lock, path_error, state_dir};
 
-/// The most probes of a lane at the same time.
+/// The most probes of a directory at the same time.
 const MOST_PROBES: usize = 100;
 
 /// A folder of a probe. It is removed on drop.
@@ -25,9 +25,9 @@ pub(crate) struct ProbeFolder {
 }
 
 impl ProbeFolder {
-    /// Creates a folder for a directory, at a path that later probes of the directory have too, so that they can be compared.
-    /// Each lane has a path of its own. Removes the folders that killed processes left behind.
-    pub(crate) fn create(dir: &Path, lane: usize) -> Result<Self> {
+    /// Creates a folder for a directory, at a path that later probes of the directory have too, so that they can be compared;
+    /// probes for other purposes have other numbers. Removes the folders that killed processes left behind.
+    pub(crate) fn create(dir: &Path, purpose: usize) -> Result<Self> {
         let all = state_dir()?.join("probes");
         create_private_folder(&all)?;
         let all = all.canonicalize().map_err(|error| path_error(&all, error))?;
@@ -35,7 +35,7 @@ impl ProbeFolder {
         let _creating = hold_lock(&all.join("creating"))?;
         remove_abandoned(&all);
         for attempt in 0..MOST_PROBES {
-            let path = all.join(format!("{}-{lane}-{attempt}", directory_key(dir)));
+            let path = all.join(format!("{}-{purpose}-{attempt}", directory_key(dir)));
             if path.exists() {
                 continue;
             }
@@ -48,11 +48,11 @@ impl ProbeFolder {
         Err(Diagnostic::error(Code::ContextFailed, message).hint("wait until they end").into())
     }
 
-    /// Copies the project, with the instruction files that git ignores. Returns the copy.
-    pub(crate) fn copy(&self, project: &Project, spec: &ProbeSpec) -> Result<PathBuf> {
+    /// Copies the project into a folder `below`, with the instruction files that git ignores. Returns the copy.
+    pub(crate) fn copy(&self, project: &Project, spec: &ProbeSpec, below: &str) -> Result<PathBuf> {
         let name = project.dir.file_name().and_then(|name| name.to_str()).unwrap_or("project");
         // The lock and the home are beside it.
-        let to = self.path.join("worktree").join(name);
+        let to = self.path.join(below).join(name);
         create_private_folder(&to)?;
         let ignored: Vec<String> =
             list_instruction_files(&project.dir, spec).into_iter().map(|file| file.path).collect();
@@ -64,20 +64,37 @@ impl ProbeFolder {
         })
     }
 
-    /// Returns the empty home, with the files that the CLI needs there.
-    pub(crate) fn create_home(&self, spec: &ProbeSpec, values: &ProbeValues) -> Result<()> {
-        let home = self.home();
-        create_private_folder(&home)?;
-        let folder = open(&home)?;
-        for path in &spec.isolated_folders {
-            folder.create_folder(path, 0o700)?;
-        }
-        write_files(&folder, spec.isolated_files.iter(), values)
-    }
-
     /// Writes the files of the probe besides those of the home.
     pub(crate) fn write_files(&self, spec: &ProbeSpec, values: &ProbeValues) -> Result<()> {
         write_files(&open(&self.path)?, spec.files.iter(), values)
+    }
+
+    /// Returns a worktree for each lane, as flows make them: of one repository, a copy of the project's, which is not touched.
+    /// Without a repository, each lane gets a copy.
+    pub(crate) fn create_lanes(
+        &self,
+        project: &Project,
+        spec: &ProbeSpec,
+        lanes: usize,
+    ) -> Result<Vec<PathBuf>> {
+        let copy = self.copy(project, spec, "worktree")?;
+        let git = Git::open(&copy)?;
+        let lock = self.path.join("lanes.lock");
+        let homes = self.path.join("lanes");
+        create_private_folder(&homes)?;
+        let mut places = Vec::new();
+        for lane in 1..=lanes {
+            let name = format!("lane-{lane}");
+            places.push(match &git {
+                Some(git) => {
+                    let made = ensure_lane_worktree(git, &lock, &homes, &name)?.path;
+                    let below = copy.strip_prefix(git.top()).map(Path::to_owned).unwrap_or_default();
+                    made.join(below)
+                }
+                None => self.copy(project, spec, &name)?,
+            });
+        }
+        Ok(places)
     }
 
     pub(crate) fn home(&self) -> PathBuf {
@@ -94,6 +111,16 @@ impl Drop for ProbeFolder {
         // What remains is removed by the next probe.
         let _ = fs::remove_dir_all(&self.path);
     }
+}
+
+/// Creates an empty home with the files that the CLI needs there.
+pub(crate) fn create_home(home: &Path, spec: &ProbeSpec, values: &ProbeValues) -> Result<()> {
+    create_private_folder(home)?;
+    let folder = open(home)?;
+    for path in &spec.isolated_folders {
+        folder.create_folder(path, 0o700)?;
+    }
+    write_files(&folder, spec.isolated_files.iter(), values)
 }
 
 fn open(path: &Path) -> Result<WritableFolder> {

@@ -22,7 +22,7 @@ use memchr::memmem::{self, Finder};
 use super::ContextOptions;
 use super::attribute::InstructionFile;
 use super::instruction_files::{list_files_above, list_home_files, list_instruction_files};
-use super::probe_folder::ProbeFolder;
+use super::probe_folder::{ProbeFolder, create_home};
 use crate::compose::Composition;
 use crate::error::Result;
 use crate::project::Project;
@@ -67,7 +67,7 @@ pub(super) fn probe_agent(
     composition: Composition,
     options: &ContextOptions,
 ) -> Result<ProbedAgent> {
-    let folder = ProbeFolder::create(&project.dir, options.lane)?;
+    let folder = ProbeFolder::create(&project.dir, 0)?;
     let before = take_snapshot(project)?;
     let mut setup = options.overrides.complete(project)?;
     setup.dry = true;
@@ -75,10 +75,11 @@ pub(super) fn probe_agent(
     let agent_name = composition.composed.agent.name.clone();
     let spec = composition.composed.agent.probe.clone().ok_or_else(|| unsupported(&agent_name))?;
     project.require_trust()?;
-    let copy = if options.here { None } else { Some(folder.copy(project, &spec)?) };
-    if let Some(copy) = &copy {
-        setup.place = RunLocation::At(copy.clone());
-    }
+    setup.place = match &options.lane {
+        Some(lane) => RunLocation::At(lane.worktree.clone()),
+        None if options.here => RunLocation::Project,
+        None => RunLocation::At(folder.copy(project, &spec, "worktree")?),
+    };
     let mut prepared = project.prepare(composition, setup)?;
     let agent = prepared.agent().clone();
     let spec = agent.probe.clone().ok_or_else(|| unsupported(&agent.name))?;
@@ -86,7 +87,8 @@ pub(super) fn probe_agent(
         Diagnostic::error(Code::ContextFailed, format!("cannot start the probe: {error}"))
     })?;
     let user_home = env::home_dir().unwrap_or_default();
-    let home = if options.isolated { folder.home() } else { user_home };
+    let isolated = options.lane.as_ref().map_or_else(|| folder.home(), |lane| lane.home.clone());
+    let home = if options.isolated { isolated } else { user_home };
     let values = ProbeValues {
         url: probe.url(),
         key: KEY.to_owned(),
@@ -95,7 +97,7 @@ pub(super) fn probe_agent(
     };
     folder.write_files(&spec, &values)?;
     if options.isolated {
-        folder.create_home(&spec, &values)?;
+        create_home(&home, &spec, &values)?;
     }
     let acts = lead_to_probe(prepared.actions(), &spec, &values, options.isolated);
     let version = read_agent_version(&agent);

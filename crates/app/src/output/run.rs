@@ -42,6 +42,8 @@ pub struct RunItemOutput {
     pub flow: Option<Id>,
     /// The agent.
     pub agent: Option<String>,
+    /// The version of the agent's program; `null` if it is not known, or if the run has not ended.
+    pub agent_version: Option<String>,
     /// The file name of the program that was started in place of the agent's own.
     pub program: Option<String>,
     /// The model that was asked for.
@@ -99,10 +101,14 @@ impl RunItemOutput {
             Some(false) => None,
             _ => ledger.prompt_record(&row.run.id).ok().and_then(|composed| composed.profile),
         };
-        Ok(Self::new(row, profile.as_ref().map(ProfileOutput::from)))
+        let agent_version = match row.ended {
+            Some(_) => ledger.exit_record(&row.run.id)?.and_then(|exit| exit.agent_version),
+            None => None,
+        };
+        Ok(Self::new(row, profile.as_ref().map(ProfileOutput::from), agent_version))
     }
 
-    fn new(row: &RunRow, profile: Option<ProfileOutput>) -> Self {
+    fn new(row: &RunRow, profile: Option<ProfileOutput>, agent_version: Option<String>) -> Self {
         let run = row.run.clone();
         let facts = row.facts.as_ref();
         let end = row.ended.as_deref().and_then(|word| EndReason::ALL.iter().find(|end| end.name() == word));
@@ -116,6 +122,7 @@ impl RunItemOutput {
             title: facts.map(|facts| facts.title().to_owned()).filter(|title| !title.is_empty()),
             flow: facts.and_then(|facts| facts.flow.clone()),
             agent: run.agent,
+            agent_version,
             program: facts.and_then(|facts| facts.program.clone()),
             model: facts.and_then(|facts| facts.model.clone()),
             phase: run.phase,
@@ -217,9 +224,10 @@ impl RunOutput {
         let RunView { row, composed, summary, records, refused } = view;
         let profile = composed.profile.as_ref().map(ProfileOutput::from);
         let made_by = composed.made_by.clone();
+        let agent_version = summary.exit.as_ref().and_then(|exit| exit.agent_version.clone());
         let result = summary.launch.is_some().then(|| RunResultOutput::from(summary));
         Self {
-            item: RunItemOutput::new(row, profile),
+            item: RunItemOutput::new(row, profile, agent_version),
             host: made_by.as_ref().map(|made_by| made_by.host.clone()),
             user: made_by.map(|made_by| made_by.user),
             engine: composed.engine,

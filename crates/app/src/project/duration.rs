@@ -81,7 +81,15 @@ pub fn duration_words(ms: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::HumanDuration;
+    use super::{HumanDuration, duration_words};
+
+    #[test]
+    fn durations_become_words() {
+        assert_eq!(
+            [320, 12_000, 184_000, 7_500_000].map(duration_words),
+            ["320 ms", "12 s", "3 min 4 s", "2 h 5 min"]
+        );
+    }
 
     #[test]
     fn durations_parse_and_print() {

@@ -192,6 +192,16 @@ impl RunDir {
         Some((server.into(), pane.into()))
     }
 
+    /// Stores the version of the agent for the process that completes the run. If that fails, the version stays unknown.
+    pub(crate) fn store_version(&self, version: &str) {
+        let _ = write_private(&self.dir.join("version"), version);
+    }
+
+    /// Returns the version of the agent, if it is known.
+    pub(crate) fn version(&self) -> Option<String> {
+        read_own_text(&self.dir.join("version"))
+    }
+
     /// Returns the documents of the run's flow after the last process of the run ended, if they are known.
     pub(crate) fn last_documents(&self, run: &Id) -> Option<BTreeMap<String, String>> {
         if !self.dir.is_dir()

@@ -1,6 +1,7 @@
 //! Checks that everything a run needs is installed, and suggests fixes.
 
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
 
 use callsheet_core::SourceRoot;
 use callsheet_core::diag::{Code, counted};
@@ -11,7 +12,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::installed_agents::{InstalledAgent, find_program, list_agents, read_version, run_program};
+use super::installed_agents::{
+    InstalledAgent, VersionCommand, find_program, list_agents, read_version, run_program,
+};
 use crate::error::Result;
 use crate::project::Project;
 use crate::project::state::state_dir;
@@ -109,7 +112,8 @@ fn check_agent(project: &Project, agent: &InstalledAgent) -> Option<DoctorFindin
 }
 
 fn check_program(name: &str, flag: &str, otherwise: DoctorState, todo: &str) -> DoctorFinding {
-    match find_program(name).and_then(|path| read_version(&path, &[flag.to_owned()])) {
+    let version = |path: PathBuf| read_version(&VersionCommand::new(&path, &[flag.to_owned()]));
+    match find_program(name).and_then(version) {
         Some(version) => DoctorFinding::new(name, Good, version, ""),
         None => DoctorFinding::new(name, otherwise, format!("`{name}` is not installed"), todo),
     }

@@ -17,6 +17,7 @@ use callsheet_store::Ledger;
 use serde_json::Value;
 
 use super::RunReport;
+use super::agent_version::AgentVersion;
 use super::cost::exceeded_reason;
 use super::external::{ExternalAgent, ExternalEnd, ExternalOutput, drive_external};
 use super::fault::{FaultEnd, explain_exit, find_fault_end, parked_exit};
@@ -137,6 +138,7 @@ impl PreparedRun {
         let delivered = delivered_text(self.actions(), self.prompt());
         let shared = self.shared_part().to_owned();
         let mut watch = ReceiptWatcher::new(&self.agent, &delivered).with_shared(&shared);
+        let mut version = AgentVersion::new(&self.agent, self.actions());
         let mut stdout = StreamReader::new(&self.agent.output, &mut TextSpool::factory(run_dir.dir()));
         let with = PerformOptions {
             place: self.place.clone(),
@@ -173,13 +175,18 @@ impl PreparedRun {
         let most = self.launch.options.max_cost_usd.map(RunCost::from_dollars);
         let mut day_limit = self.day_limit.take();
         let mut last_cost = None;
+        version.ask_for_terminal();
         let performed = stopper.run_stoppable(&run_dir, || {
             let mut take = |event| match event {
                 ProcessEvent::Started { pid } => {
+                    version.ask();
                     notes.send(RunNote::Proven(DeliveryReceipt::Spawned, format!("process {pid}")));
                 }
                 ProcessEvent::Output { stream, text, goes_on, .. } => {
                     let proven = if stream == OutputStream::Stdout {
+                        if let Some(version) = version.read_output(&text, goes_on) {
+                            run_dir.store_version(version);
+                        }
                         watch.read_output(&text, goes_on)
                     } else {
                         if !goes_on {
@@ -247,6 +254,8 @@ impl PreparedRun {
             }
             _ => false,
         };
+        let ran = matches!(performed, Ok(PerformOutcome::Ran(_) | PerformOutcome::Typed { .. }));
+        let agent_version = version.finish(ran).map(|text| clean.redactor().redact_text(&text).into_owned());
         let report = watch.report.clone();
         let estimate = self.meter.estimate(&report);
         let mut ledger = notes.finish()?;
@@ -254,7 +263,7 @@ impl PreparedRun {
             ledger.append(Some(&id), None, &Event::SubmissionRecord(accepted))?;
         }
         if !typed {
-            let exit = Exit { estimate, ..exit_record(performed, stopper, report) };
+            let exit = Exit { estimate, agent_version, ..exit_record(performed, stopper, report) };
             let exit = explain_exit(exit, &self.agent, &self.delivery_context.env, &watch);
             remove_written(&self.place, self.actions(), self.prompt(), &id);
             let account = stopper.run_stoppable(&run_dir, || {
@@ -280,6 +289,7 @@ impl PreparedRun {
             run_dir.remove();
             return Ok((account, ledger));
         }
+        agent_version.iter().for_each(|version| run_dir.store_version(version));
         let account = ledger.run_summary(&id)?;
         Ok((account, ledger))
     }

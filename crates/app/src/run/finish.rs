@@ -430,6 +430,7 @@ pub fn complete(
     let agent = find_agent(&Library::new(&disk), name, &layout).map(|(_, agent)| agent).unwrap_or_default();
     let why = exit.why.clone().unwrap_or_else(|| "callsheet was not running".into());
     if known.exit.is_none() {
+        let exit = Exit { agent_version: exit.agent_version.clone().or_else(|| run_dir.version()), ..exit };
         ledger.append(Some(run), None, &Event::Exit(exit))?;
     }
     if known.replied.is_none() {

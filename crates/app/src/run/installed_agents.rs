@@ -1,5 +1,6 @@
 //! Installed programs of this machine, and the versions that they report.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use callsheet_core::library::agent::Agent;
 use callsheet_core::{Library, SourceId, SourceRoot, find_agent, list_names};
-use callsheet_run::{OutputStream, ProcessEvent, ProcessJob, ProcessLimits, run_process};
+use callsheet_run::{OutputStream, ProcessEvent, ProcessJob, ProcessLimits, StopFlag, run_process};
 
 use crate::error::Result;
 use crate::project::Project;
@@ -43,7 +44,7 @@ pub fn list_agents(project: &Project) -> Result<Vec<InstalledAgent>> {
         let asked = start.map(|start| start.version.as_slice()).unwrap_or_default();
         let version = match &path {
             Some(path) if source.root() != SourceRoot::Project && !asked.is_empty() => {
-                read_version(path, asked)
+                read_version(&VersionCommand::new(path, asked))
             }
             _ => None,
         };
@@ -63,25 +64,48 @@ pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     env::split_paths(&env::var_os("PATH")?).map(|folder| folder.join(name)).find(|path| runs(path))
 }
 
+/// A program and the arguments by which it is asked for its version.
+#[derive(Clone, Debug)]
+pub(crate) struct VersionCommand {
+    /// The program and its arguments; `None` if its path is not UTF-8.
+    pub(crate) argv: Option<Vec<String>>,
+    /// Variables that are added to our environment.
+    pub(crate) env: BTreeMap<String, String>,
+    /// Ends the question.
+    pub(crate) stop: StopFlag,
+}
+
+impl VersionCommand {
+    /// Creates the command in our environment.
+    pub(crate) fn new(program: &Path, args: &[String]) -> Self {
+        let program = program.to_str().map(str::to_owned);
+        let argv = program.map(|program| [program].into_iter().chain(args.iter().cloned()).collect());
+        Self { argv, env: BTreeMap::new(), stop: StopFlag::default() }
+    }
+}
+
 /// Returns the first line that a program prints when asked for its version.
-pub fn read_version(program: &Path, args: &[String]) -> Option<String> {
-    let argv = [program.to_str()?.to_owned()].into_iter().chain(args.iter().cloned()).collect();
-    let (code, lines) = run_program(argv, "")?;
+pub(crate) fn read_version(command: &VersionCommand) -> Option<String> {
+    let VersionCommand { argv, env, stop } = command.clone();
+    let job = ProcessJob { env, stop, ..ProcessJob::new(argv?, env::temp_dir()) };
+    let (code, lines) = run_short(job)?;
     lines.into_iter().find(|line| !line.trim().is_empty()).filter(|_| code == Some(0))
 }
 
 /// Runs a program with `input` on stdin. Returns its exit code and its output.
 pub(crate) fn run_program(argv: Vec<String>, input: &str) -> Option<(Option<i32>, Vec<String>)> {
-    let job = ProcessJob {
-        stdin: input.as_bytes().to_vec(),
-        limits: ProcessLimits {
-            deadline: Some(PATIENCE),
-            head_bytes: 64 * 1024,
-            tail_bytes: 0,
-            ..ProcessLimits::default()
-        },
-        ..ProcessJob::new(argv, env::temp_dir())
+    run_short(ProcessJob { stdin: input.as_bytes().to_vec(), ..ProcessJob::new(argv, env::temp_dir()) })
+}
+
+/// Runs a program that soon ends and prints little.
+fn run_short(job: ProcessJob) -> Option<(Option<i32>, Vec<String>)> {
+    let limits = ProcessLimits {
+        deadline: Some(PATIENCE),
+        head_bytes: 64 * 1024,
+        tail_bytes: 0,
+        ..ProcessLimits::default()
     };
+    let job = ProcessJob { limits, ..job };
     let mut lines = Vec::new();
     let exit = run_process(&job, &mut |event| {
         if let ProcessEvent::Output { stream: OutputStream::Stdout, text, .. } = event {

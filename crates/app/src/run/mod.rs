@@ -4,6 +4,7 @@
 //! they happen ([`notes`]), and callsheet itself observes the result ([`mod@finish`]).
 
 mod agent_environment;
+pub mod agent_version;
 pub(crate) mod allowed;
 pub mod changes;
 pub mod checks;

@@ -4,6 +4,8 @@ use callsheet::error::{CommandResult, Result};
 use callsheet::local_time::LocalClock;
 use callsheet::output::{ListOutput, RunItemOutput};
 use callsheet::run_list::RunQuery;
+use callsheet::run_titles::RunTitles;
+use callsheet_store::RunRow;
 
 use crate::context::CommandContext;
 use crate::pages::counted;
@@ -83,9 +85,12 @@ pub(crate) fn run(app: &CommandContext, args: &Args) -> CommandResult {
         let items = list.rows.iter().map(|row| RunItemOutput::read(&mut ledger, row));
         return app.print.print_json(&items.collect::<Result<ListOutput<_>>>()?);
     }
-    app.print.print_page(&runs_page(&app.print, &list.rows, &LocalClock::read(), app.all_projects))?;
+    let mut titles = RunTitles::default();
+    let rows = list.rows.into_iter().map(|row| (titles.title(&mut ledger, &row), row));
+    let rows: Vec<(RunRow, String)> = rows.map(|(title, row)| (row, title)).collect();
+    app.print.print_page(&runs_page(&app.print, &rows, &LocalClock::read(), app.all_projects))?;
     if list.has_more {
-        let newest = counted(list.rows.len(), "run");
+        let newest = counted(rows.len(), "run");
         app.print.print_status(&format!("only the newest {newest} are listed; add `--all` or `--limit N`"));
     }
     Ok(0)

@@ -8,10 +8,10 @@ use callsheet_store::{RunRow, StoredFacts};
 use super::table::{TableCell, table_page};
 use crate::print::{OutputPrinter, TextStyle};
 
-/// Renders runs as a table, with their projects if there are several.
+/// Renders runs and their titles as a table, with their projects if there are several.
 pub(crate) fn runs_page(
     print: &OutputPrinter,
-    rows: &[RunRow],
+    rows: &[(RunRow, String)],
     clock: &LocalClock,
     has_projects: bool,
 ) -> String {
@@ -19,17 +19,18 @@ pub(crate) fn runs_page(
     if has_projects {
         head.push("PROJECT");
     }
-    let rows: Vec<Vec<TableCell>> = rows.iter().map(|row| row_cells(row, clock, has_projects)).collect();
+    let rows: Vec<Vec<TableCell>> =
+        rows.iter().map(|(row, title)| row_cells(row, title, clock, has_projects)).collect();
     table_page(print, &head, &rows, 2)
 }
 
-fn row_cells(row: &RunRow, clock: &LocalClock, has_projects: bool) -> Vec<TableCell> {
+fn row_cells(row: &RunRow, title: &str, clock: &LocalClock, has_projects: bool) -> Vec<TableCell> {
     let text = |text: &str| TableCell::new(escape_invisible(text).into_owned());
     let facts = row.facts.as_ref();
     let mut cells = vec![
         text(&row.name()),
         text(&clock.age(&row.run.started)),
-        text(&task_text(row)),
+        text(&task_text(row, title)),
         text(&agent_text(row)),
         outcome_cell(row),
         facts.map_or_else(|| text("-"), checks_cell),
@@ -47,10 +48,9 @@ fn row_cells(row: &RunRow, clock: &LocalClock, has_projects: bool) -> Vec<TableC
     cells
 }
 
-/// Returns the id of the task, and the first line of its text.
-fn task_text(row: &RunRow) -> String {
-    let title = row.facts.as_ref().map(StoredFacts::title).filter(|title| !title.is_empty());
-    match (&row.run.task, title) {
+/// Returns the id of the task, and the title of the run.
+fn task_text(row: &RunRow, title: &str) -> String {
+    match (&row.run.task, Some(title).filter(|title| !title.is_empty())) {
         (Some(task), Some(title)) => format!("{task} {title}"),
         (Some(task), None) => task.clone(),
         (None, title) => title.unwrap_or("-").to_owned(),

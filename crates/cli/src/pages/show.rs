@@ -1,6 +1,7 @@
 //! Renders a recorded run, its records, its output and its prompt with origins.
 
 use callsheet::flow::run_view::RunView;
+use callsheet::run::agent_version::agent_version_words;
 use callsheet::run::next_steps::ResultDetails;
 use callsheet_core::diag::escape_invisible;
 use callsheet_core::record::{Composed, OriginRange};
@@ -25,10 +26,15 @@ pub(crate) fn run_page(
     let run = &row.run;
     field("run", &format!("{} ({})", row.name(), run.id));
     field("started", &run.started);
+    let version = agent_version_words(summary).filter(|_| run.agent.is_some());
+    let agent = run.agent.as_ref().map(|agent| match version {
+        Some(version) => format!("{agent} ({version})"),
+        None => agent.clone(),
+    });
     let maybe = [
         ("parent", run.parent.as_ref().map(|id| id.as_str())),
         ("task", run.task.as_deref()),
-        ("agent", run.agent.as_deref()),
+        ("agent", agent.as_deref()),
         ("phase", run.phase.as_deref()),
         ("role", run.role.as_deref()),
         ("recipe", Some(run.recipe.as_str())),

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod agent_versions;
 mod agents;
 mod changes;
 mod claims;

@@ -436,6 +436,9 @@ pub struct Exit {
     /// When the quota of a parked run is available again, in UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parked_until: Option<String>,
+    /// Version of the agent's program, as its events or the program itself report it. Older versions did not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_version: Option<String>,
 }
 
 impl Exit {
@@ -450,6 +453,7 @@ impl Exit {
             report: AgentReport::default(),
             estimate: None,
             parked_until: None,
+            agent_version: None,
         }
     }
 }

@@ -6,7 +6,6 @@
 //! `layers`, and no others.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -530,11 +529,7 @@ fn public_examples_keep_structure() {
         let output = run.map_err(|error| error.to_string())?;
         serde_json::from_slice::<Vec<String>>(&output.stdout).map_err(|error| error.to_string())
     });
-    let naughty = package("big-list-of-naughty-strings", "1.0.0").and_then(|home| {
-        let text = fs::read_to_string(home.join("blns.json")).map_err(|error| error.to_string())?;
-        serde_json::from_str::<Vec<String>>(&text).map_err(|error| error.to_string())
-    });
-    let (examples, naughty) = match (examples, naughty) {
+    let (examples, naughty) = match (examples, callsheet_testing::naughty_strings()) {
         (Ok(examples), Ok(naughty)) => (examples, naughty),
         (examples, naughty) => {
             return print_measurement(&format!("NOT TESTED: {:?} {:?}", examples.err(), naughty.err()));

@@ -8,6 +8,7 @@ use callsheet::local_time::LocalClock;
 use callsheet::prompt_diff::{DiffSide, LineChange, compare_sections};
 use callsheet::run::changes::{FileDiff, PatchBody, diff_runs};
 use callsheet::run::task_reason::TaskSummary;
+use callsheet::run_titles::RunTitles;
 use callsheet_core::record::RunSummary;
 use callsheet_core::request::fact::CheckResult;
 use callsheet_store::Ledger;
@@ -98,7 +99,8 @@ impl AttemptsPage {
         let runs = &standing.task.runs;
         let mut items = Vec::new();
         for run in runs {
-            items.push(RunItem::new(&ledger.find(run.run.id.as_str())?, &clock));
+            let row = ledger.find(run.run.id.as_str())?;
+            items.push(RunItem::new(&row, &RunTitles::default().title(&mut ledger, &row), &clock));
         }
         let newest: Vec<&RunSummary> = runs.iter().rev().take(2).collect();
         let name = |given: &str, at: usize| match given.trim() {

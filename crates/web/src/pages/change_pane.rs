@@ -30,6 +30,8 @@ pub(crate) struct ChangePane {
 /// A changed file.
 #[derive(Debug)]
 pub(crate) struct ChangedFileView {
+    /// The place of the file on the page.
+    pub(crate) anchor: String,
     /// The path.
     pub(crate) path: ShownText,
     /// The path before the change.
@@ -82,6 +84,18 @@ pub(crate) struct DiffRow {
     pub(crate) text: ShownText,
 }
 
+impl DiffRow {
+    /// Checks whether it is a line of a file.
+    pub(crate) const fn has_line(&self) -> bool {
+        self.old > 0 || self.new > 0
+    }
+
+    /// Returns its place in the file: `L7` after the change, `O7` before it.
+    pub(crate) fn place(&self) -> String {
+        if self.new > 0 { format!("L{}", self.new) } else { format!("O{}", self.old) }
+    }
+}
+
 impl ChangePane {
     /// Describes the changes of a run.
     pub(crate) fn new(summary: &RunSummary, diffs: &[FileDiff]) -> Self {
@@ -102,6 +116,7 @@ impl ChangePane {
                 .any(|diff| diff.path == changed.path || diff.from.as_ref() == Some(&changed.path))
             {
                 pane.files.push(ChangedFileView {
+                    anchor: String::new(),
                     path: ShownText::new(&changed.path),
                     from: changed.from.as_ref().map(ShownText::from).unwrap_or_default(),
                     kind: changed.change.name(),
@@ -116,6 +131,9 @@ impl ChangePane {
         pane.pending =
             summary.violations().iter().filter(|it| it.decision == ViolationDecision::Pending).count();
         pane.notes = list_notes(summary);
+        for (file, number) in pane.files.iter_mut().zip(1..) {
+            file.anchor = format!("change-F{number}");
+        }
         pane
     }
 }
@@ -199,6 +217,7 @@ impl ChangedFileView {
             }
         };
         Self {
+            anchor: String::new(),
             path: ShownText::new(&diff.path),
             from: diff.from.as_ref().map(ShownText::from).unwrap_or_default(),
             kind,

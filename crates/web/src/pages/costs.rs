@@ -5,6 +5,7 @@ use axum::extract::{Query, State};
 use callsheet::Project;
 use callsheet::error::Result;
 use callsheet::output::{StatsGroupOutput, StatsOutput};
+use callsheet::project::duration::duration_words;
 use callsheet::run_list::RunQuery;
 use callsheet_core::diag::Code;
 use callsheet_core::record::RunOutcome;
@@ -12,7 +13,7 @@ use callsheet_store::StatsKey;
 use serde::Deserialize;
 
 use super::layout::{PageLayout, PagePlace};
-use super::words::{OutcomeMark, cost_words, count_words, duration_words};
+use super::words::{OutcomeMark, cost_words, count_words};
 use crate::shown_text::ShownText;
 use crate::site::{PageResult, SiteState};
 use crate::svg::plot::{PlotPicture, PlotRow};

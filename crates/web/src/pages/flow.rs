@@ -9,13 +9,14 @@ use callsheet::events::EventOutput;
 use callsheet::flow::status::{FlowView, run_word};
 use callsheet::local_time::LocalClock;
 use callsheet::output::{FlowOutput, FlowStatusOutput, WaitReasonOutput, WaitWord};
+use callsheet::project::duration::duration_words;
 use callsheet_core::diag::Code;
 use callsheet_core::flow::{FlowCondition, read_graph};
 use callsheet_core::record::ChecksOutcome;
 use callsheet_store::Ledger;
 
 use super::layout::{PageLayout, PagePlace};
-use super::words::{OutcomeMark, cost_words, duration_words};
+use super::words::{OutcomeMark, cost_words};
 use crate::action_forms::ActionForm;
 use crate::shown_text::ShownText;
 use crate::site::{PageResult, SiteState};

@@ -10,6 +10,7 @@ use callsheet::local_time::LocalClock;
 use callsheet::run::task_reason::TaskSummary;
 use callsheet::run::tasks::TaskStanding;
 use callsheet::run_list::{RunList, RunQuery};
+use callsheet::run_titles::RunTitles;
 use callsheet_core::diag::Code;
 use callsheet_core::record::RunOutcome;
 use callsheet_store::RunRow;
@@ -197,7 +198,11 @@ impl InboxPage {
             }
             inbox => inbox?,
         };
-        let items = |rows: &[RunRow]| rows.iter().map(|row| RunItem::new(row, &clock)).collect();
+        let mut titles = RunTitles::default();
+        let mut items = |rows: &[RunRow]| {
+            let item = |row| RunItem::new(row, &titles.title(&mut ledger, row), &clock);
+            rows.iter().map(item).collect()
+        };
         page.waiting = inbox.flows.iter().map(WaitingItem::from_flow).collect();
         page.waiting
             .extend(inbox.tasks.iter().filter_map(|standing| WaitingItem::from_task(standing, &clock)));

@@ -9,8 +9,11 @@ use callsheet::error::Result;
 use callsheet::flow::run_view::RunView;
 use callsheet::local_time::LocalClock;
 use callsheet::paths::shell_word;
+use callsheet::project::duration::duration_words;
+use callsheet::run::agent_version::agent_version_words;
 use callsheet::run::next_steps::next_steps;
 use callsheet::run::tasks::is_lost;
+use callsheet::run_titles::RunTitles;
 use callsheet_core::record::{LogStream, RunSummary};
 use callsheet_core::request::fact::{CheckResult, CheckRun};
 use callsheet_store::{Ledger, RunRow};
@@ -21,9 +24,9 @@ use super::layout::{PageLayout, PagePlace};
 use super::log_pane::{LogIndexes, LogPane};
 use super::prompt_pane::PromptPane;
 use super::reply_pane::ReplyPane;
-use super::run_item::RunItem;
+use super::run_item::{RunItem, agent_words};
 use super::timeline_pane::{TimelineItem, read_timeline};
-use super::words::{cost_words, count_words, duration_words};
+use super::words::{cost_words, count_words};
 use crate::action_forms::ActionForm;
 use crate::shown_text::ShownText;
 use crate::site::{PageResult, SiteState};
@@ -110,12 +113,13 @@ impl RunPage {
         };
         let why = summary.exit.as_ref().and_then(|exit| exit.why.as_ref());
         let checks = summary.observed.iter().flat_map(|observed| &observed.checks);
+        let title = RunTitles::default().title(ledger, &view.row);
         let parent = view.row.run.parent.as_ref().map(|parent| run_name(ledger, parent.as_str()));
         Ok(Self {
             layout,
             form,
             can_rerun: summary.launch.is_some() && !view.row.imported,
-            item: RunItem::new(&view.row, &LocalClock::read()),
+            item: RunItem::new(&view.row, &title, &LocalClock::read()),
             is_running,
             is_lost: is_running && is_lost(summary),
             end_reason: why.map(ShownText::from).unwrap_or_default(),
@@ -190,7 +194,8 @@ fn list_facts(view: &RunView) -> Vec<StripFact> {
     let stored = row.facts.as_ref();
     let mut facts = StripFacts::default();
     let model = stored.and_then(|facts| facts.model.clone()).unwrap_or_default();
-    facts.push("agent", "", super::run_item::agent_words(row), model);
+    facts.push("agent", "", agent_words(row), agent_version_words(summary).unwrap_or_default());
+    facts.push("model", "", model, "");
     let phase = [row.run.phase.as_deref(), row.run.role.as_deref()];
     facts.push("phase", "", phase.into_iter().flatten().collect::<Vec<_>>().join(" · "), "");
     push_checks(&mut facts, summary);

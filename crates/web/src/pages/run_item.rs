@@ -1,10 +1,11 @@
 //! A run as a row of a list.
 
 use callsheet::local_time::LocalClock;
+use callsheet::project::duration::duration_words;
 use callsheet_core::record::{ChecksOutcome, RunOutcome};
 use callsheet_store::{RunRow, StoredFacts};
 
-use super::words::{OutcomeMark, cost_words, duration_words};
+use super::words::{OutcomeMark, cost_words};
 use crate::shown_text::ShownText;
 
 /// A run in a list.
@@ -20,7 +21,7 @@ pub(crate) struct RunItem {
     pub(crate) verdict: ShownText,
     /// The id of the task.
     pub(crate) task: ShownText,
-    /// The first line of the task's text.
+    /// The title, by which a person recognizes it.
     pub(crate) title: ShownText,
     /// The agent, and the program in its place.
     pub(crate) agent: ShownText,
@@ -48,7 +49,7 @@ pub(crate) struct RunItem {
 
 impl RunItem {
     /// Describes a run of a list.
-    pub(crate) fn new(row: &RunRow, clock: &LocalClock) -> Self {
+    pub(crate) fn new(row: &RunRow, title: &str, clock: &LocalClock) -> Self {
         let facts = row.facts.as_ref();
         let text = |text: Option<&str>| text.map(ShownText::new).unwrap_or_default();
         let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
@@ -59,7 +60,7 @@ impl RunItem {
             mark: OutcomeMark::new(facts.map_or(RunOutcome::Lost, |facts| facts.outcome)),
             verdict: text(row.verdict.as_deref()),
             task: text(row.run.task.as_deref()),
-            title: text(facts.map(StoredFacts::title)),
+            title: ShownText::new(title),
             agent: agent_words(row).into(),
             phase: text(row.run.phase.as_deref()),
             checks,

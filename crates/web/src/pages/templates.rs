@@ -5,12 +5,14 @@ use axum::extract::{Path, State};
 use callsheet::Project;
 use callsheet::error::Result;
 use callsheet::local_time::LocalClock;
+use callsheet::run_titles::RunTitles;
 use callsheet::templates::{find_template, list_all_templates, read_text};
 use callsheet_core::SourceId;
 use callsheet_core::record::sha256;
 
 use super::layout::{PageLayout, PagePlace};
 use super::run_item::RunItem;
+use super::words::encode_path;
 use crate::shown_text::ShownText;
 use crate::site::{PageResult, SiteState};
 
@@ -71,7 +73,7 @@ impl TemplateItem {
         let text = |text: &Option<String>| text.as_ref().map(ShownText::from).unwrap_or_default();
         Self {
             path: ShownText::new(&template.path),
-            address: format!("/templates/{}", template.path),
+            address: format!("/templates/{}", encode_path(&template.path)),
             description: text(&template.description),
             version: text(&template.version),
             source: template.source.to_string().into(),
@@ -94,8 +96,9 @@ impl TemplatePage {
                 let used = project.template_use(&mut ledger, &template.source, EXAMINED)?;
                 (examined, has_more) = (used.examined, used.has_more);
                 let digest = text.as_ref().map(|text| sha256(&[text.as_bytes()]));
+                let mut titles = RunTitles::default();
                 runs.extend(used.runs.iter().map(|(row, used)| TemplateRun {
-                    item: RunItem::new(row, &clock),
+                    item: RunItem::new(row, &titles.title(&mut ledger, row), &clock),
                     is_same_text: Some(*used) == digest,
                 }));
                 PageLayout::read(project, &mut ledger, PagePlace::Templates)?

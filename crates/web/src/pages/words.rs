@@ -44,16 +44,6 @@ impl OutcomeMark {
     }
 }
 
-/// Renders a duration: `320 ms`, `12 s`, `3 m 04 s`, `2 h 05 m`.
-pub(crate) fn duration_words(ms: u64) -> String {
-    match ms / 1000 {
-        0 => format!("{ms} ms"),
-        seconds @ 1..60 => format!("{seconds} s"),
-        seconds @ 60..3600 => format!("{} m {:02} s", seconds / 60, seconds % 60),
-        seconds => format!("{} h {:02} m", seconds / 3600, seconds / 60 % 60),
-    }
-}
-
 /// Renders millionths of a dollar, with a mark if they are an estimate.
 pub(crate) fn cost_words(micros: u64, is_estimate: bool) -> String {
     let about = if is_estimate { "~" } else { "" };
@@ -92,6 +82,11 @@ pub(crate) fn encode_query(value: &str) -> String {
     text
 }
 
+/// Percent-encodes a path for an address, and leaves its slashes.
+pub(crate) fn encode_path(path: &str) -> String {
+    path.split('/').map(encode_query).collect::<Vec<_>>().join("/")
+}
+
 /// Decodes the query of an address.
 pub(crate) fn decode_query(query: &str) -> String {
     let digit = |byte: Option<&u8>| byte.and_then(|byte| char::from(*byte).to_digit(16));
@@ -113,15 +108,12 @@ mod tests {
 
     #[test]
     fn numbers_become_words() {
-        assert_eq!(
-            [320, 12_000, 184_000, 7_500_000].map(duration_words),
-            ["320 ms", "12 s", "3 m 04 s", "2 h 05 m"]
-        );
         assert_eq!([812, 12_345, 4_100_000].map(count_words), ["812", "12.3 k", "4.1 M"]);
         assert_eq!([812, 12_288, 4_299_162].map(size_words), ["812 B", "12.0 KiB", "4.1 MiB"]);
         assert_eq!((cost_words(1_234_567, true), cost_words(0, false)), ("~$1.23".into(), "$0.00".into()));
         let hostile = "a b/ü&=\"<\r\n%41%";
         assert_eq!(encode_query(hostile), "a%20b%2F%C3%BC%26%3D%22%3C%0D%0A%2541%25");
+        assert_eq!(encode_path("a/b#?%/c"), "a/b%23%3F%25/c");
         assert_eq!(decode_query(&encode_query(hostile)), hostile);
         assert_eq!(decode_query("a%20b%2F%C3%BC%e2%80%AE&%2&%"), "a b/ü\u{202e}&%2&%");
     }

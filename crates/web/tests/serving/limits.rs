@@ -50,6 +50,20 @@ fn streams_above_limit_are_refused() {
     wait_until("streams are free again", || server.open_stream("/events", &cookie, "").0 == 200);
 }
 
+/// A person who opens one page after another leaves a stream behind each.
+#[test]
+fn closed_streams_make_room() {
+    let server = TestServer::with_prompt();
+    let cookie = server.log_in();
+    for number in 0..200 {
+        assert_eq!(server.open_stream("/events", &cookie, "").0, 200, "stream {number}");
+        // The server notices the end of a connection by itself, not by its next heartbeat.
+        if number % 50 == 49 {
+            assert_eq!(server.get("/", &cookie).status, 200);
+        }
+    }
+}
+
 #[test]
 fn unfinished_head_is_dropped() {
     let server = TestServer::with_prompt();

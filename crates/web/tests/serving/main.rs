@@ -8,4 +8,5 @@ mod escaping;
 mod limits;
 mod live;
 mod one_file;
+mod refusals;
 mod security;

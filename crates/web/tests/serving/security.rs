@@ -7,7 +7,7 @@ use callsheet_testing::{TestProject, wait_until};
 use crate::client::{Answer, TestServer};
 
 /// Asserts that an answer has the headers of every answer.
-fn assert_headers(answer: &Answer) {
+pub(crate) fn assert_headers(answer: &Answer) {
     let policy = "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
          frame-ancestors 'none'; base-uri 'none'; form-action 'self'; object-src 'none'";
     let wanted = [

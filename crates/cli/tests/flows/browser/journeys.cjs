@@ -96,6 +96,97 @@ const journeys = {
     assert.equal(await page.locator("#tab-log").getAttribute("aria-selected"), "true");
   },
 
+  async calls(page) {
+    await go(page, `/runs/${facts.tools}`);
+    // The strip: agent and version, outcome, checks, scope, time, tokens with the cached share, cost.
+    await until(page, "[data-fact=agent]", "2.1.325");
+    for (const fact of ["checks", "scope", "time", "tokens", "cost"]) await page.locator(`[data-fact=${fact}]`).waitFor();
+    assert.match(await text(page, "[data-fact=tokens]"), /in, .* out/);
+    // A tool call of the timeline leads to its lines, and a line of the log marks its call.
+    const calls = page.locator(".calls [data-line]");
+    assert.ok(await calls.count() > 50, "tool calls are listed");
+    const line = await calls.nth(40).getAttribute("data-line");
+    await calls.nth(40).locator("a").click();
+    await page.locator(`#log-L${line}.here`).waitFor();
+    assert.ok(page.url().endsWith(`#log-L${line}`), page.url());
+    assert.equal(await page.locator("#timeline .step").getAttribute("data-line"), line);
+    assert.ok(await page.locator("#log-lines [data-call]").count() > 10, "lines are grouped by call");
+    await page.locator("[data-log-fold]").click();
+    assert.equal(await page.locator("#log-lines [data-call][aria-expanded=true]").count(), 0);
+    const shown = await page.locator("#log-lines [data-line]:visible").count();
+    await page.locator("#log-lines [data-call]").first().click();
+    assert.ok(await page.locator("#log-lines [data-line]:visible").count() > shown, "a call unfolds");
+    // Deep links to lines of the change and of the log.
+    await go(page, "/flows");
+    await go(page, `/runs/${facts.tools}#change-F1-L2`);
+    await page.locator("#change-F1-L2.here").waitFor();
+    await go(page, "/flows");
+    await go(page, `/runs/${facts.tools}#log-L150`);
+    await page.locator("#log-L150.here").waitFor();
+  },
+
+  // Everything that the mouse does on the prompt, without it.
+  async keys(page) {
+    await go(page, `/runs/${facts.tools}`);
+    await page.locator("#prompt").waitFor();
+    for (let times = 0; times < 3; times += 1) await page.keyboard.press("j");
+    const marked = await page.locator("#prompt .here").getAttribute("id");
+    assert.match(marked, /^prompt-L\d+$/);
+    assert.ok(await page.locator("#prompt .lit").count() > 0, "a marked line shows the bytes of its origin");
+    assert.match(await text(page, "#origin-bar a"), /generalist\.md [0-9a-f]+$/);
+    await page.keyboard.press("k");
+    assert.notEqual(await page.locator("#prompt .here").getAttribute("id"), marked);
+    for (const pane of ["change", "checks", "log", "reply", "prompt"]) {
+      await page.keyboard.press("]");
+      assert.equal(await page.locator("[data-tab][aria-selected=true]").getAttribute("data-tab"), pane);
+    }
+    await page.keyboard.press("j");
+    await page.keyboard.press("o");
+    await page.waitForURL(/\/source\?origin=\d+&line=\d+#L\d+$/);
+    await until(page, ".subline", "version");
+    assert.ok(await page.locator(".line.target").isVisible(), "the source is shown at the place of the line");
+    for (const [key, address] of [["i", /\/$/], ["f", /\/flows$/], ["c", /\/costs$/], ["t", /\/templates$/]]) {
+      await page.keyboard.press("g");
+      await page.keyboard.press(key);
+      await page.waitForURL(address);
+    }
+    await page.keyboard.press("?");
+    assert.ok(await page.locator("#help").evaluate((it) => it.open));
+    await page.keyboard.press("Escape");
+    // The inbox: a row is opened, a filter is set and cleared.
+    await go(page, "/");
+    await page.keyboard.press("/");
+    await page.keyboard.type("three notes");
+    await page.keyboard.press("Enter");
+    await page.waitForURL(/grep=three/);
+    await page.locator(`#results [data-run="${facts.tools}"] a`).focus();
+    await page.keyboard.press("Enter");
+    await page.waitForURL(new RegExp(`/runs/${facts.tools}$`));
+  },
+
+  // What a prompt lacks is named with the reason.
+  async absent(page) {
+    await go(page, `/runs/${facts.tools}`);
+    const absent = page.locator("#prompt details", { hasText: "Absent" }).first();
+    await absent.locator("summary").click();
+    assert.ok(await absent.locator("li, tr").count() > 0);
+  },
+
+  async filters(page) {
+    const rows = async (query) => { await go(page, `/?${query}`); return page.locator("#results tbody tr").count(); };
+    const all = await rows("limit=200");
+    assert.ok(all > 5, `${all} runs`);
+    assert.equal(await rows("agent=claude"), 1);
+    assert.equal(await rows("task=T-1"), 1);
+    assert.ok(await rows(`flow=${facts.judged.name}&phase=plan`) >= 1);
+    assert.ok(await rows("failed=1&outcome=out_of_scope") >= 1);
+    assert.equal(await rows("until=2020-01-01"), 0);
+    assert.equal(await rows("since=1d&limit=200"), all);
+    // A run of a flow is called by its place.
+    await go(page, `/?flow=${facts.judged.name}`);
+    await until(page, "#results tbody tr .text", `${facts.judged.name} · plan`);
+  },
+
   async decide(page) {
     await go(page, `/runs/${facts.leak}#change`);
     const pending = page.locator('[data-violation="leaked.txt"]');
@@ -213,6 +304,16 @@ const journeys = {
     await page.locator("#uses").waitFor();
   },
 
+  // Twenty tabs follow one run, and each sees its next lines.
+  async tabs(page) {
+    const tabs = await Promise.all(Array.from({ length: 20 }, () => page.context().newPage()));
+    await Promise.all(tabs.map((tab) => go(tab, `/runs/${facts.live}#log`)));
+    const count = (tab) => tab.locator("#tab-log .number").innerText().then(Number);
+    const before = await Promise.all(tabs.map(count));
+    await Promise.all(tabs.map((tab, at) => tab.waitForFunction((least) => Number(document.querySelector("#tab-log .number").textContent) > least, before[at] + 3)));
+    await Promise.all(tabs.map((tab) => tab.close()));
+  },
+
   async live(page) {
     await go(page, `/runs/${facts.live}#log`);
     await until(page, "#live", "live");
@@ -247,9 +348,12 @@ const journeys = {
 
 const pages = () => ({
   inbox: "/",
-  run: `/runs/${facts.leak}#prompt-L1`,
+  run: `/runs/${facts.tools}#prompt`,
   change: `/runs/${facts.leak}#change`,
-  log: `/runs/${facts.leak}#log`,
+  log: `/runs/${facts.tools}#log`,
+  reply: `/runs/${facts.leak}#reply`,
+  source: `/runs/${facts.tools}/source?origin=0`,
+  continue: `/runs/${facts.continued}`,
   attempts: `/tasks/${facts.leak}`,
   flows: "/flows",
   flow: `/flows/${facts.waiting.flow}`,

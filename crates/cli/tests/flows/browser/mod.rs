@@ -1,5 +1,7 @@
 //! Journeys through the pages in a real browser, on a ledger that real runs and flows made, while an agent runs.
 
+mod hostile;
+
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -39,6 +41,20 @@ fn run_task(project: &FlowProject, task: &str, text: &str, script: &str, code: i
     ran["name"].as_str().unwrap().to_owned()
 }
 
+/// Runs a program that prints the recorded events of a real CLI with many tool calls, and returns the name of the run.
+fn run_tools(project: &FlowProject, flags: &[&str]) -> String {
+    let events = Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/tests/streams/work/claude.jsonl");
+    let script = format!(
+        "#!/bin/sh\ncat > /dev/null\ncat '{}'\nprintf 'one\\ntwo\\nthree\\n' > src/notes.txt\n",
+        events.display()
+    );
+    project.write_program("claude", &script);
+    let start = ["run", "-q", "--json", "-a", "claude", "--task-id", "T-2", "--write", "src/**"];
+    let task = ["--check", "three=grep three src/notes.txt", "Write three notes"];
+    let ran = project.run([&start[..], flags, &task].concat());
+    ran.json()["name"].as_str().unwrap().to_owned()
+}
+
 /// Starts a run that takes long, in a worktree of its own, and returns its name.
 fn start_run(project: &FlowProject, task: &str, script: &str) -> (Background, String) {
     let mut command = project.command();
@@ -70,7 +86,11 @@ fn start_flow(project: &FlowProject, request: &str) -> Value {
 
 /// Starts the server, and returns its address.
 fn serve(project: &FlowProject) -> (Background, String) {
-    let mut command = project.command();
+    start_server(project.command())
+}
+
+/// Starts the server by a command, and returns its address.
+fn start_server(mut command: Command) -> (Background, String) {
     command.arg("serve").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut server = Background(command.spawn().unwrap());
     let mut address = String::new();
@@ -116,6 +136,7 @@ fn every_page_and_action_has_journey() {
     let leak = "cat > /dev/null; for n in $(seq 3000); do echo line $n; done; echo 'error: boom'; \
                 echo bad > leaked.txt; echo half > src/a.txt; printf '\\n<review>PASS</review>\\n'";
     let leak = run_task(&project, "T-1", "Write a file that leaks", leak, 5);
+    let tools = run_tools(&project, &[]);
     let asking = start_flow(&project, "The asking flow");
     let judged = start_flow(&project, "The judged flow");
     let waiting = start_flow(&project, "The waiting flow");
@@ -133,7 +154,7 @@ fn every_page_and_action_has_journey() {
         .expect_code(0);
     let (_server, address) = serve(&project);
     let facts = json!({
-        "leak": leak, "hostile": hostile, "asking": asking, "judged": judged, "waiting": waiting, "live": live, "long": long,
+        "leak": leak, "tools": tools, "hostile": hostile, "asking": asking, "judged": judged, "waiting": waiting, "live": live, "long": long,
     });
     let shots = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pages");
     if std::env::var_os("BLESS").is_some() {

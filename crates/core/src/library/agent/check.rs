@@ -138,6 +138,7 @@ fn check_patterns(agent: &Agent, bad: &mut impl FnMut(String, &'static str)) {
         &events.cache_written_tokens,
         &events.total_tokens,
         &events.model,
+        &events.version,
     ];
     let tools = events.tools.iter().chain(&events.denied).flat_map(ToolPattern::places);
     let usage = events.usage.iter().flat_map(UsagePattern::places);

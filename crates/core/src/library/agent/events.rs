@@ -71,6 +71,8 @@ pub struct EventPatterns {
     pub input_includes_cached: bool,
     /// The places of the model's name.
     pub model: Vec<String>,
+    /// The places of the version of the agent's program; the first event that has it counts.
+    pub version: Vec<String>,
     /// The places of the cost so far, in dollars.
     pub cost_usd: Vec<String>,
     /// Events in which the agent calls a tool.
