@@ -8,6 +8,7 @@
 //! Everything has a limit, and a request above one is a [`RefusedRequest`]. Callers need no async runtime; the server has a thread of
 //! its own, which ends when the server is dropped.
 
+mod answer_form;
 mod connection;
 mod encoded_body;
 mod exchange;

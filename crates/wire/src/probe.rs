@@ -6,13 +6,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::answer_form::formed_answer;
 use crate::encoded_body::decode_body;
 use crate::exchange::{RequestHandler, WireAnswer, WireRequest};
 use crate::protocol::{ModelTurn, Protocol};
 use crate::refusal::{RefusalReason, RefusedRequest};
-use crate::schema_value::shortest_value;
 use crate::server::{ModelServer, ServerAddress, ServerLimits};
 use crate::side_answer::side_answer;
 
@@ -21,6 +21,9 @@ const TURN_TEXT: &str = "ok";
 
 /// The most refused requests that are kept; all are counted.
 const MOST_REFUSED: usize = 64;
+
+/// The most bytes of a model's name.
+const MOST_NAME: usize = 256;
 
 /// Stands for the value of a header or of a query's key that may be a secret.
 const REMOVED: &str = "removed";
@@ -166,50 +169,6 @@ struct RequestKeys<'a> {
     model: Option<Cow<'a, str>>,
     #[serde(default)]
     stream: Option<bool>,
-    /// Gemini: the form of the answer.
-    #[serde(default, rename = "generationConfig")]
-    generation: Option<GenerationKeys>,
-    /// OpenAI Responses: the form of the answer.
-    #[serde(default)]
-    text: Option<TextKeys>,
-    /// OpenAI Chat Completions: the form of the answer.
-    #[serde(default)]
-    response_format: Option<FormatKeys>,
-}
-
-#[derive(Deserialize)]
-struct GenerationKeys {
-    #[serde(default, alias = "responseJsonSchema", rename = "responseSchema")]
-    schema: Option<Value>,
-}
-
-#[derive(Deserialize)]
-struct TextKeys {
-    #[serde(default)]
-    format: Option<FormatKeys>,
-}
-
-#[derive(Deserialize)]
-struct FormatKeys {
-    #[serde(default)]
-    schema: Option<Value>,
-    #[serde(default)]
-    json_schema: Option<Box<FormatKeys>>,
-}
-
-impl FormatKeys {
-    fn schema(&self) -> Option<&Value> {
-        self.schema.as_ref().or_else(|| self.json_schema.as_ref()?.schema.as_ref())
-    }
-}
-
-impl RequestKeys<'_> {
-    /// Returns the schema that the answer must fit.
-    fn schema(&self) -> Option<&Value> {
-        let generation = self.generation.as_ref().and_then(|keys| keys.schema.as_ref());
-        let text = || self.text.as_ref()?.format.as_ref()?.schema();
-        generation.or_else(text).or_else(|| self.response_format.as_ref()?.schema())
-    }
 }
 
 impl SharedProbe {
@@ -227,9 +186,10 @@ impl SharedProbe {
         }
         let keys: RequestKeys<'_> = serde_json::from_slice(&request.body)
             .map_err(|error| RefusalReason::NotJson { line: error.line(), column: error.column() })?;
-        let model = keys.model.as_deref().unwrap_or("model");
+        // The answer repeats the name several times.
+        let model = keys.model.as_deref().filter(|model| model.len() <= MOST_NAME).unwrap_or("model");
         // Some CLIs repeat a request whose answer does not have the form that it asks for.
-        let formed = keys.schema().map(|schema| shortest_value(schema).to_string());
+        let formed = formed_answer(&request.body);
         let text = Some(formed.as_deref().unwrap_or(TURN_TEXT));
         let turn = ModelTurn { model, serial: 0, thought: None, text, call: None };
         let in_events = protocol.is_streaming(&request.path, &json!({ "stream": keys.stream }));

@@ -226,14 +226,22 @@ fn broken_json_is_refused() {
 
 #[test]
 fn dense_json_needs_no_more_memory() {
-    run_on_probe(LIMITS, |probe| {
-        // As values, two million numbers would need more than the limit of this test.
-        let mut body = b"{\"a\":[0".to_vec();
-        body.extend(b",0".repeat(2_000_000));
-        body.extend(b"]}");
-        assert_eq!(status(&post(&probe.url(), CHAT, &body)), "200");
-        assert_eq!(probe.requests()[0].body.len(), body.len());
-    });
+    // As values, two million numbers would need more than the limit of this test.
+    let list = format!("[0{}]", ",0".repeat(1_900_000));
+    let text = "x".repeat(3 << 20);
+    for body in [
+        format!("{{\"a\":{list}}}"),
+        format!("{{\"response_format\":{{\"schema\":{list}}}}}"),
+        format!("{{\"response_format\":{{\"schema\":{{\"enum\":[\"{text}\"]}}}}}}"),
+        format!("{{\"model\":\"{text}\",\"stream\":true}}"),
+    ] {
+        run_on_probe(LIMITS, |probe| {
+            let answer = post(&probe.url(), CHAT, body.as_bytes());
+            assert_eq!(status(&answer), "200");
+            assert!(answer.len() < 2000 && answer.contains("\"content\":\"ok\""), "{answer}");
+            assert_eq!(probe.requests()[0].body.len(), body.len());
+        });
+    }
 }
 
 /// Returns a gigabyte of blanks, compressed.
