@@ -54,7 +54,7 @@ fn log_lists_newest_first() {
         all["items"][0],
         json!({
             "run": second, "name": "r2", "seq": 2, "parent": null, "attempt": 1, "task": "T-2", "title": "Add login",
-            "flow": null, "agent": "claude", "program": null, "model": null, "phase": "plan", "role": null,
+            "flow": null, "agent": "claude", "agent_version": null, "program": null, "model": null, "phase": "plan", "role": null,
             "recipe": "unified", "project": "project", "profile": null, "status": "completed", "outcome": "succeeded",
             "checks_outcome": "none", "checks_passed_count": 0, "checks_count": 0, "changed_count": null,
             "duration_ms": null, "input_tokens": null, "output_tokens": null, "cached_tokens": null,
