@@ -313,7 +313,7 @@ fn paint_prompt(texts: &mut [PieceText], number: usize, delivered: &DeliveredTex
 }
 
 /// The least number of bytes by which a file is recognized, unless the whole of it is shorter.
-const LEAST_MATCH: usize = 40;
+const LEAST_MATCH: usize = 32;
 
 /// The least number of bytes of a line by which the rest of a file is found again.
 const LEAST_LINE: usize = 16;
@@ -353,12 +353,10 @@ fn find_runs(text: &PieceText, whole: &str) -> Vec<Range<usize>> {
     }
     let (mut runs, mut at, mut rest): (Vec<Range<usize>>, usize, &str) = (Vec::new(), 0, whole);
     while !rest.is_empty() {
-        let line = rest.lines().next().unwrap_or_default();
         let least = if runs.is_empty() { LEAST_MATCH.min(whole.len()) } else { LEAST_LINE };
-        // A line of which only the beginning is left ends the text.
-        let anchor = if line.len() >= least { &line[..line.floor_char_boundary(least)] } else { line };
-        let found =
-            if anchor.trim().len() < LEAST_LINE.min(whole.len()) { None } else { text.find_free(anchor, at) };
+        let anchor = &rest[..rest.floor_char_boundary(least)];
+        let is_empty = anchor.trim().len() < LEAST_LINE.min(whole.len());
+        let found = if is_empty { None } else { text.find_free(anchor, at) };
         let length = found.map_or(0, |start| common_prefix(&text.text()[start..], rest));
         let length = if length >= least { length } else { 0 };
         match found.filter(|_| length > 0) {

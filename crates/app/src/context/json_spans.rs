@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_not_json_has_no_spans() {
+    fn invalid_json_has_no_spans() {
         for text in ["", "{", "[1,]", "{\"a\":}", "\"\\ud800\"x", "[1] 2", &"[".repeat(100_000)] {
             assert_eq!(JsonSpan::parse(text), None, "{}", &text[..text.len().min(20)]);
         }

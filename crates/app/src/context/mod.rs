@@ -49,16 +49,18 @@ pub struct ContextOptions {
     /// decides.
     pub shared_bytes: Option<usize>,
     /// The worktree of a lane, and the home that all lanes share.
-    pub(crate) lane: Option<LanePlace>,
+    pub lane: Option<LanePlace>,
     /// Ends the probe.
     pub interrupted: InterruptFlag,
 }
 
 /// Where the CLI of a lane works.
 #[derive(Clone, Debug)]
-pub(crate) struct LanePlace {
-    worktree: PathBuf,
-    home: PathBuf,
+pub struct LanePlace {
+    /// The worktree.
+    pub worktree: PathBuf,
+    /// The empty home of an isolated probe.
+    pub home: PathBuf,
 }
 
 /// A request of a CLI, divided into parts.

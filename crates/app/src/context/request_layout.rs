@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_in_the_order_of_the_model() {
+    fn pieces_follow_reading_order() {
         let anthropic = json!({
             "messages": [
                 { "role": "user", "content": "one" },

@@ -78,6 +78,10 @@ pub(crate) struct Args {
     min_shared: Option<f64>,
 }
 
+/// Said before a CLI starts with the user's own home.
+const OWN_HOME: &str = "the CLI starts with your own home: your MCP servers, hooks and skills are started as in any run; `--isolated` \
+                        gives it an empty one";
+
 #[derive(Debug, Subcommand)]
 enum ContextAction {
     /// Compare two probes by part: two agents, versions, prompts or worktrees, or a recorded probe with a new one
@@ -119,6 +123,9 @@ fn probe(
     input.mcp = args.mcp;
     let (ref app, file) = app.read_request(&input)?;
     let options = probe_options(args, interrupted)?;
+    if !options.isolated {
+        app.print.print_status(OWN_HOME);
+    }
     if let Some(lanes) = args.lanes {
         let report = app.probe_lanes(&input, file, lanes, args.min_shared, &options)?;
         app.print.print_output(|| report.clone(), || lanes_page(&app.print, &report))?;

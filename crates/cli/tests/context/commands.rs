@@ -44,7 +44,7 @@ fn page_shows_parts_and_origins() {
 
 /// In the project itself, the files for the agent are removed again.
 #[test]
-fn probe_here_leaves_the_project_as_it_was() {
+fn probe_here_leaves_project_unchanged() {
     on_loopback(&[Cli::Claude], || {
         let project =
             ProbeProject::new(&[("AGENTS.md", "# Agents\n\nUse tabs in every file of this project.\n")]);

@@ -73,7 +73,7 @@ fn versions_differ_in_exactly_these_parts() {
 
 /// The prompt was composed for a version that does not load the file; the installed one does.
 #[test]
-fn file_that_is_paid_twice_is_named() {
+fn file_paid_twice_is_named() {
     on_loopback(&[Cli::Claude], || {
         let project =
             ProbeProject::new(&[("AGENTS.md", "# Agents\n\nUse tabs in every file of this project.\n")]);
@@ -100,7 +100,7 @@ fn file_that_is_paid_twice_is_named() {
 }
 
 #[test]
-fn recorded_probe_is_compared_with_a_new_one() {
+fn recorded_probe_meets_new_probe() {
     on_loopback(&[Cli::Codex], || {
         let project =
             ProbeProject::new(&[("AGENTS.md", "# Agents\n\nUse tabs in every file of this project.\n")]);

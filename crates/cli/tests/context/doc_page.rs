@@ -45,6 +45,6 @@ fn check_page(cli: Cli) {
 
 /// One test, because all CLIs write to one page.
 #[test]
-fn page_has_the_parts_of_each_cli() {
+fn page_shows_parts_of_clis() {
     on_loopback(&Cli::ALL, || Cli::ALL.into_iter().for_each(check_page));
 }

@@ -4,7 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-use callsheet_core::{Builtin, Layout, Library, find_agent};
+use callsheet_core::library::layout::Layout;
+use callsheet_core::{Builtin, Library, find_agent};
 use callsheet_testing::{Cli, on_loopback};
 use serde_json::Value;
 
@@ -135,9 +136,9 @@ macro_rules! for_each_cli {
 }
 
 for_each_cli! {
-    claude_loads_the_files_of_its_data Claude,
-    codex_loads_the_files_of_its_data Codex,
-    gemini_loads_the_files_of_its_data Gemini,
-    copilot_loads_the_files_of_its_data Copilot,
-    opencode_loads_the_files_of_its_data Opencode,
+    claude_loads_files_of_data Claude,
+    codex_loads_files_of_data Codex,
+    gemini_loads_files_of_data Gemini,
+    copilot_loads_files_of_data Copilot,
+    opencode_loads_files_of_data Opencode,
 }

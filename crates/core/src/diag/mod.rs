@@ -136,7 +136,6 @@ codes! {
     ContextCut "context/cut" 3 "The agent's CLI loads only a part of an instruction file.",
     ContextRepeated "context/repeated" 3 "A text stands both in the prompt and in the texts of the agent's CLI.",
     ContextChanged "context/changed" 3 "The project changed while the agent's CLI was probed.",
-    ContextUnlike "context/unlike" 3 "The agent's CLI behaves otherwise than the agent's file says.",
     OutputFailed "output/failed" 70 "The output could not be written.",
     UsageBad "usage/bad" 2 "Invalid command-line arguments.",
     LedgerNotThere "ledger/not-there" 4 "The ledger does not exist.",

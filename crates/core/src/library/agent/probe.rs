@@ -59,7 +59,7 @@ pub struct ContextMarker {
     /// The end of the text; it belongs to the text.
     #[serde(default)]
     pub ends: Option<String>,
-    /// The beginning of the next text. Without `ends` and `before`, the text goes on to the end of its message.
+    /// The beginning of the next text. Without `ends` and `before`, the text ends with its message.
     #[serde(default)]
     pub before: Option<String>,
 }
