@@ -13,11 +13,13 @@ mod hostile_texts;
 #[path = "support/markdown.rs"]
 mod markdown;
 
+use callsheet_core::delivery::{DeliveredPart, PromptPart};
+use callsheet_core::library::agent::DeliveryMethod;
 use callsheet_core::library::format::ModelApi;
 use callsheet_core::record::{
-    AssemblyPart, Digest, Event, Id, LogStream, OUTPUT_BYTES, Output, RecordBundle, ReplayError,
-    ReplayOutcome, Run, build_record, is_record_time, list_blobs, locate_parts, project_from_url,
-    restore_request, restore_text, sha256, verify,
+    AssemblyPart, Digest, Event, Id, LaunchRecord, LogStream, OUTPUT_BYTES, Output, RecordBundle,
+    ReplayError, ReplayOutcome, Run, build_record, is_record_time, list_blobs, locate_parts,
+    project_from_url, restore_request, restore_text, sha256, verify,
 };
 use callsheet_core::render::render;
 use callsheet_core::text::hex::{from_hex, to_hex};
@@ -112,6 +114,36 @@ fn long_texts_are_stored_once() {
             .iter()
             .all(|part| !matches!(part, AssemblyPart::Literal(_, text) if text.len() > 512))
     );
+}
+
+#[test]
+fn verify_needs_whole_parts() {
+    let (_, mut kept, _) = record_long_texts();
+    let bytes = kept.composed.output.bytes;
+    let part = |part: PromptPart, start: usize, end: usize| DeliveredPart {
+        part,
+        by: DeliveryMethod::Stdin,
+        start,
+        end,
+    };
+    let mut check = |parts: &[(usize, usize)]| {
+        let kinds = [PromptPart::Shared, PromptPart::Own];
+        let parts = parts.iter().zip(kinds).map(|((start, end), kind)| part(kind, *start, *end)).collect();
+        kept.composed.launch = Some(LaunchRecord { parts, ..LaunchRecord::default() });
+        verify(&kept.composed, &mut |digest| kept.blobs.get(&digest).cloned()).unwrap()
+    };
+    assert_eq!(check(&[]), ReplayOutcome::Same);
+    assert_eq!(check(&[(0, 9), (9, bytes)]), ReplayOutcome::Same);
+    let differs = ReplayOutcome::Differs {
+        input: Some("launch parts".into()),
+        why: "together, the delivered parts are not the prompt".into(),
+    };
+    for parts in [[(0, 9), (10, bytes)], [(0, 9), (8, bytes)], [(1, 9), (9, bytes)], [(0, 9), (9, bytes - 1)]]
+    {
+        assert_eq!(check(&parts), differs, "{parts:?}");
+    }
+    assert_eq!(check(&[(0, 9), (9, bytes + 1)]), differs);
+    assert_eq!(check(&[(0, 0), (0, bytes)]), differs);
 }
 
 #[test]

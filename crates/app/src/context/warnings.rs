@@ -50,7 +50,7 @@ pub(super) fn find_warnings(inputs: &WarningInputs<'_>) -> Vec<Diagnostic> {
     }));
     found.extend(inputs.counter.window_warning(inputs.tokens));
     found.extend(find_repeated(&inputs.attributed.parts).into_iter().filter_map(|repeated| {
-        let is_known = twice.iter().any(|path| *path == repeated.name);
+        let is_known = twice.contains(&repeated.name);
         (!is_known).then(|| {
             let message = format!(
                 "{} bytes stand both in the prompt and in `{}`: {}",

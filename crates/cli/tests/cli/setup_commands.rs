@@ -99,6 +99,7 @@ fn config_shows_origin_of_settings() {
          max_file_bytes = 16777216  # default\n\
          digest_output = true  # default\n\
          keep_changes = true  # default\n\
+         split = (not set)  # default\n\
          bell = true  # default\n\
          notify = []  # default\n\
          layout.templates = [\".callsheet/templates\"]  # default\n\
