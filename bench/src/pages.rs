@@ -132,7 +132,7 @@ pub(crate) fn report(report: &mut Report, peers: &Peers, dir: &Path, runs: usize
         let file = serve_bytes(served.page(path));
         let taken = median(rounds, || assert!(served.page(path).len() >= size / 2));
         let bare = median(rounds, || assert_eq!(get(file, path, "").len() / 1000, size / 1000));
-        let row = Row::new(&name).at_most("serving a file of the same size", taken / bare, 100.0);
+        let row = Row::new(&name).at_most("serving a file of the same size", taken / bare, 20.0);
         let entry = |name: &str, nanoseconds| Taken {
             name: name.into(),
             nanoseconds,
