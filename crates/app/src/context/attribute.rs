@@ -349,7 +349,7 @@ fn paint_files(texts: &mut [PieceText], files: &[InstructionFile]) -> Vec<usize>
 /// Returns the ranges of a text that hold the contents of a file, in order: the whole of it, or the runs that are left of it.
 fn find_runs(text: &PieceText, whole: &str) -> Vec<Range<usize>> {
     if let Some(at) = text.find_free(whole, 0) {
-        return Vec::from([at..at + whole.len()]);
+        return std::iter::once(at..at + whole.len()).collect();
     }
     let (mut runs, mut at, mut rest): (Vec<Range<usize>>, usize, &str) = (Vec::new(), 0, whole);
     while !rest.is_empty() {

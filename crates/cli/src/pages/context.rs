@@ -70,7 +70,7 @@ fn title_line(context: &ContextOutput) -> String {
     let price = context
         .price
         .as_ref()
-        .map_or_else(|| format!("no price of {model} is known"), |price| price_words(price));
+        .map_or_else(|| format!("no price of {model} is known"), price_words);
     let title = format!(
         "{} ({version}{home}), {model}: {} bytes, {} tokens, {price}\n",
         context.agent, context.bytes, context.tokens
