@@ -67,10 +67,7 @@ fn title_line(context: &ContextOutput) -> String {
     let version = context.version.as_deref().unwrap_or("version unknown");
     let model = context.model.as_deref().unwrap_or("model unknown");
     let home = if context.isolated { ", empty home" } else { "" };
-    let price = context
-        .price
-        .as_ref()
-        .map_or_else(|| format!("no price of {model} is known"), price_words);
+    let price = context.price.as_ref().map_or_else(|| format!("no price of {model} is known"), price_words);
     let title = format!(
         "{} ({version}{home}), {model}: {} bytes, {} tokens, {price}\n",
         context.agent, context.bytes, context.tokens

@@ -59,7 +59,7 @@ fn huge_body_is_refused() {
 /// A request that offers a tool and has the prompt.
 const BODY: &str = "body = json.dumps({'model': 'm', 'tools': [{'name': 'Bash'}], 'messages': [{'role': 'user', 'content': prompt}]}, separators=(',', ':')).encode()";
 
-/// The first request with the prompt counts; the CLI is ended although it goes on.
+/// The first request with the prompt counts; a CLI that continues is ended.
 #[test]
 fn endless_requests_are_bounded() {
     let script =
@@ -70,7 +70,7 @@ fn endless_requests_are_bounded() {
     assert!(context["side_requests"].as_array().unwrap().len() < 64);
 }
 
-/// A change of the project during a probe is a fact, whoever made it.
+/// A change of the project during a probe is reported, whatever made it.
 #[test]
 fn changed_project_is_reported() {
     let script = format!("{BODY}\nopen(os.environ['PROJECT'] + '/README.md', 'a').write('more')\npost(body)");

@@ -1,6 +1,6 @@
 //! `callsheet context` with the real CLIs: every byte of their requests, by part; and with CLIs that misbehave.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "tests")]
 
 mod commands;
 mod comparing;
