@@ -66,6 +66,8 @@ fn find_runner(block: &CodeBlock) -> Result<BlockRunner, String> {
         "rust" => Err("no `lib.rs` includes the page as a documentation test".to_owned()),
         "sql" if is_of(&SCHEMAS) => Ok(BlockRunner::Generated),
         "text" if is_of(&TEXTS.map(|(page, _)| page)) => Ok(BlockRunner::Generated),
+        // The suite `context` compares them with the requests of the CLIs.
+        "text" if is_of(&["docs/context.md"]) => Ok(BlockRunner::Generated),
         other => Err(format!("no test runs blocks of `{other}` on this page")),
     }
 }
