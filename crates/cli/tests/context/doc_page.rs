@@ -33,8 +33,7 @@ fn check_page(cli: Cli) {
     let (before, rest) = text.split_once(&start).unwrap();
     let (kept, after) = rest.split_once(&end).unwrap();
     if parts_of_page(kept) != parts_of_page(&page) && std::env::var_os("BLESS").is_some() {
-        let shown = format!("\n```text\n{page}```\n\n"); a test compares its parts -->\n```text\n{page}```\n\n"
-        );
+        let shown = format!("\n```text\n{page}```\n\n");
         fs::write(page_path(), format!("{before}{start}{shown}{end}{after}")).unwrap();
         return;
     }
