@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::library::agent::{ProbeSpec, ProbeValues};
 use callsheet_run::{Git, WritableFolder, copy_project, ensure_lane_worktree, open_private};
-use serde_json::Value;
 
 use super::instruction_files::list_instruction_files;
 use crate::error::Result;
@@ -64,11 +63,6 @@ impl ProbeFolder {
         })
     }
 
-    /// Writes the files of the probe besides those of the home.
-    pub(crate) fn write_files(&self, spec: &ProbeSpec, values: &ProbeValues) -> Result<()> {
-        write_files(&open(&self.path)?, spec.files.iter(), values)
-    }
-
     /// Returns a worktree for each lane, as flows make them: of one repository, a copy of the project's, which is not touched.
     /// Without a repository, each lane gets a copy.
     pub(crate) fn create_lanes(
@@ -116,23 +110,11 @@ impl Drop for ProbeFolder {
 /// Creates an empty home with the files that the CLI needs there.
 pub(crate) fn create_home(home: &Path, spec: &ProbeSpec, values: &ProbeValues) -> Result<()> {
     create_private_folder(home)?;
-    let folder = open(home)?;
+    let folder = WritableFolder::open(home).map_err(|error| path_error(home, error))?;
     for path in &spec.isolated_folders {
         folder.create_folder(path, 0o700)?;
     }
-    write_files(&folder, spec.isolated_files.iter(), values)
-}
-
-fn open(path: &Path) -> Result<WritableFolder> {
-    WritableFolder::open(path).map_err(|error| path_error(path, error))
-}
-
-fn write_files<'f>(
-    folder: &WritableFolder,
-    files: impl Iterator<Item = (&'f String, &'f Value)>,
-    values: &ProbeValues,
-) -> Result<()> {
-    for (path, value) in files {
+    for (path, value) in &spec.isolated_files {
         folder.write(path, format!("{}\n", values.fill_value(value)).as_bytes(), 0o600)?;
     }
     Ok(())

@@ -89,13 +89,7 @@ pub(super) fn probe_agent(
     let user_home = env::home_dir().unwrap_or_default();
     let isolated = options.lane.as_ref().map_or_else(|| folder.home(), |lane| lane.home.clone());
     let home = if options.isolated { isolated } else { user_home };
-    let values = ProbeValues {
-        url: probe.url(),
-        key: KEY.to_owned(),
-        home: home.display().to_string(),
-        folder: folder.path().display().to_string(),
-    };
-    folder.write_files(&spec, &values)?;
+    let values = ProbeValues { url: probe.url(), key: KEY.to_owned(), home: home.display().to_string() };
     if options.isolated {
         create_home(&home, &spec, &values)?;
     }

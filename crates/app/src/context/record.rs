@@ -3,7 +3,7 @@
 use callsheet_core::SharedText;
 use callsheet_core::diag::{Code, Diagnostic};
 use callsheet_core::record::{ContextRecord, Event, Id, restore_request, restore_snapshot, sha256};
-use callsheet_store::Ledger;
+use callsheet_store::{Ledger, RunFilter};
 
 use super::ContextProbe;
 use crate::compose::inputs::PreparedInput;
@@ -11,6 +11,9 @@ use crate::compose::{ComposeOptions, Composition, Purpose, compose_input, secret
 use crate::error::Result;
 use crate::output::{ContextOutput, to_line};
 use crate::project::Project;
+
+/// The most runs that are searched for the newest probe.
+const MOST_RUNS: usize = 200;
 
 /// A recorded probe.
 #[derive(Debug)]
@@ -52,9 +55,21 @@ impl Project {
         Ok(Some(RecordedContext { run: run.clone(), output }))
     }
 
-    /// Returns the recorded probe of a run by its name, or the newest one of the project for `last`.
+    /// Returns the recorded probe of a run; for `last`, the newest one among the newest runs of the project.
     pub fn read_context(&self, name: &str) -> Result<RecordedContext> {
         let mut ledger = self.read_ledger()?;
+        if name == "last" {
+            let project = self.project_filter(&ledger)?;
+            let filter = RunFilter { project, own: true, limit: MOST_RUNS, ..RunFilter::default() };
+            for row in ledger.runs(&filter)? {
+                if let Some(found) = self.find_context(&mut ledger, &row.run.id)? {
+                    return Ok(found);
+                }
+            }
+            let message = format!("none of the newest {MOST_RUNS} runs has a recorded probe");
+            let hint = "record one with `callsheet context --record`";
+            return Err(Diagnostic::error(Code::RunNotFound, message).hint(hint).into());
+        }
         let row = self.find_own_run(&mut ledger, name)?;
         let missing = || {
             let message = format!("run {} has no recorded probe", row.name());

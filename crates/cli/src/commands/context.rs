@@ -90,7 +90,7 @@ enum ContextAction {
 
 #[derive(Debug, clap::Args)]
 struct DiffArgs {
-    /// The first probe: a run with a recorded probe, or a file that `context --json` printed
+    /// The first probe: a run with a recorded probe, `last` for the newest one, or a file that `context --json` printed
     #[arg(value_name = "PROBE")]
     before: String,
     /// The second probe [default: the prompt of the first one, probed now]

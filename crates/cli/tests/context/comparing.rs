@@ -120,6 +120,8 @@ fn recorded_probe_meets_new_probe() {
         run(&["show", &id, "--html", page.to_str().unwrap()]).expect_code(0);
         let page = fs::read_to_string(page).unwrap();
         assert!(page.contains("Request of the CLI") && page.contains("data-part=\"instructions\""));
+        // Runs without a probe do not hide the newest one.
+        run(&["-q", "compose", "--record", "Something else"]).expect_code(0);
         // Only ids and times differ: no instruction file, no tool, no system text.
         let diff = run(&["--json", "context", "diff", "last"]).json();
         for part in diff["parts"].as_array().unwrap() {

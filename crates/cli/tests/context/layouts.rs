@@ -45,6 +45,23 @@ fn layouts() -> Vec<FileLayout> {
     ]
 }
 
+/// Returns every combination of the instruction files of all CLIs.
+fn combinations() -> Vec<FileLayout> {
+    let files = [
+        ("AGENTS.md", AGENTS),
+        ("AGENTS.override.md", "# Override\n\nUse blanks in every file of this project.\n"),
+        ("CLAUDE.md", CLAUDE),
+        ("CLAUDE.local.md", "# Local\n\nThe database of this machine is empty.\n"),
+        ("GEMINI.md", GEMINI),
+        (".github/copilot-instructions.md", COPILOT),
+    ];
+    let layout = |chosen: usize| {
+        let own = files.iter().enumerate().filter(|(at, _)| chosen >> at & 1 == 1);
+        ("combination", own.map(|(_, (path, text))| (*path, (*text).to_owned())).collect())
+    };
+    (0..1 << files.len()).map(layout).collect()
+}
+
 fn create(layout: &FileLayout) -> ProbeProject {
     let plain: Vec<(&str, &str)> = layout
         .1
@@ -80,11 +97,13 @@ fn loaded_files(context: &Value) -> Vec<String> {
 }
 
 fn check_layouts(cli: Cli) {
-    for layout in layouts() {
+    let more = if std::env::var_os("CALLSHEET_LONG").is_some() { combinations() } else { Vec::new() };
+    for layout in layouts().into_iter().chain(more) {
         let project = create(&layout);
         let before = list_files(project.path());
         let context = project.probe(cli, &["--full", "Fix the login timeout"]).expect_code(0).json();
-        let name = format!("{} {}", cli.name(), layout.0);
+        let files: Vec<&str> = layout.1.iter().map(|(path, _)| *path).collect();
+        let name = format!("{} {}: {}", cli.name(), layout.0, files.join(", "));
         assert_covered(&context);
         let (mut loaded, mut expected) =
             (loaded_files(&context), expected_files(cli, cli.version(), &layout));

@@ -1,7 +1,7 @@
 //! The probe of an agent: how its CLI is run against a server of callsheet, and how its requests to the model read.
 //!
-//! In the texts of this file, `{url}` is the address of the server, `{key}` a key that no provider accepts, `{home}` the
-//! home directory of the probe, and `{folder}` a folder of the probe.
+//! In the texts of this file, `{url}` is the address of the server, `{key}` a key that no provider accepts, and
+//! `{home}` the home directory of the probe.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -22,8 +22,6 @@ pub struct ProbeSpec {
     pub env: BTreeMap<String, String>,
     /// Arguments after all others, with the same purpose.
     pub args: Vec<String>,
-    /// JSON files in the folder of the probe, by path.
-    pub files: BTreeMap<String, Value>,
     /// Variables for a probe with an empty home, in addition.
     pub isolated_env: BTreeMap<String, String>,
     /// JSON files in an empty home, by path.
@@ -35,8 +33,6 @@ pub struct ProbeSpec {
     pub instructions: Vec<String>,
     /// The same files of the user, by path relative to the home directory.
     pub home_instructions: Vec<String>,
-    /// The prefix of the instructions that the CLI sends at most, in bytes.
-    pub instructions_limit: Option<usize>,
     /// The beginnings of texts that the API removes before the model reads a request.
     pub unread: Vec<String>,
     /// What a probe with the user's own home needs besides the installed CLI, in words.
@@ -95,15 +91,12 @@ pub struct ProbeValues {
     pub key: String,
     /// The home directory.
     pub home: String,
-    /// The folder of the probe.
-    pub folder: String,
 }
 
 impl ProbeValues {
     /// Returns `text` with the values. A value is not searched for further names.
     pub fn fill(&self, text: &str) -> String {
-        let names =
-            [("{url}", &self.url), ("{key}", &self.key), ("{home}", &self.home), ("{folder}", &self.folder)];
+        let names = [("{url}", &self.url), ("{key}", &self.key), ("{home}", &self.home)];
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(at) = rest.find('{') {
@@ -139,7 +132,7 @@ impl ProbeSpec {
         let outside = |path: &&String| {
             path.starts_with('/') || path.split('/').any(|part| matches!(part, "" | "." | ".."))
         };
-        let folders = self.files.keys().chain(self.isolated_files.keys()).chain(&self.isolated_folders);
+        let folders = self.isolated_files.keys().chain(&self.isolated_folders);
         let read = self.instructions.iter().chain(&self.home_instructions);
         for path in folders.chain(read).filter(outside) {
             found.push((format!("`probe`: invalid path `{path}`"), "give a path below the folder"));
@@ -173,15 +166,7 @@ mod tests {
 
     #[test]
     fn values_fill_names_once() {
-        let values = ProbeValues {
-            url: "http://x/{key}".into(),
-            key: "k".into(),
-            home: "/h".into(),
-            folder: "/f".into(),
-        };
-        assert_eq!(
-            values.fill("{url}/v1 {key} {home}{folder} {other} {"),
-            "http://x/{key}/v1 k /h/f {other} {"
-        );
+        let values = ProbeValues { url: "http://x/{key}".into(), key: "k".into(), home: "/h".into() };
+        assert_eq!(values.fill("{url}/v1 {key} {home} {other} {"), "http://x/{key}/v1 k /h {other} {");
     }
 }
