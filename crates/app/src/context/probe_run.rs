@@ -27,7 +27,7 @@ use crate::compose::Composition;
 use crate::error::Result;
 use crate::project::Project;
 use crate::project::state::{path_error, state_dir};
-use crate::run::installed_agents::{VersionCommand, find_program, read_version};
+use crate::run::installed_agents::{VersionQuery, find_program, read_version};
 use crate::run::written_files::{remove_written, write_gitignore};
 use crate::run::{InterruptFlag, PreparedRun, RunLocation};
 
@@ -116,7 +116,7 @@ fn unsupported(name: &str) -> Diagnostic {
 /// Returns the version that the CLI reports.
 fn read_agent_version(agent: &Agent) -> Option<String> {
     let start = agent.start.as_ref().filter(|start| !start.version.is_empty())?;
-    read_version(&VersionCommand::new(&find_program(start.program.as_deref()?)?, &start.version))
+    read_version(&VersionQuery::new(&find_program(start.program.as_deref()?)?, &start.version))
 }
 
 /// Adds the variables and arguments that lead the CLI to the probe.

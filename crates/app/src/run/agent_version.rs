@@ -13,7 +13,7 @@ use callsheet_core::record::RunSummary;
 use callsheet_run::{StopFlag, find_program};
 use serde_json::Value;
 
-use super::installed_agents::{VersionCommand, read_version};
+use super::installed_agents::{VersionQuery, read_version};
 
 /// The most lines of an agent that are searched for its version: it reports it when it begins.
 const MOST_LINES: usize = 50;
@@ -31,7 +31,7 @@ const LAST_WAIT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct AgentVersion<'r> {
     places: &'r [String],
-    command: Option<VersionCommand>,
+    command: Option<VersionQuery>,
     in_terminal: bool,
     line: String,
     lines: usize,
@@ -103,7 +103,7 @@ impl<'r> AgentVersion<'r> {
 }
 
 /// Returns the command that asks the program of an agent for its version, in the environment of the agent.
-fn find_command(agent: &Agent, actions: &[DeliveryAction]) -> Option<VersionCommand> {
+fn find_command(agent: &Agent, actions: &[DeliveryAction]) -> Option<VersionQuery> {
     let start = agent.start.as_ref().filter(|start| !start.version.is_empty())?;
     let (argv, env, cwd) = actions.iter().find_map(|action| match action {
         DeliveryAction::Spawn { argv, env, cwd, .. } | DeliveryAction::Open { argv, env, cwd } => {
@@ -115,7 +115,7 @@ fn find_command(agent: &Agent, actions: &[DeliveryAction]) -> Option<VersionComm
     let name = argv.first().filter(|name| start.program.as_ref() == Some(name))?;
     let path = env.get("PATH").map(OsString::from).or_else(|| std::env::var_os("PATH"));
     let program = find_program(name, path.as_deref(), Path::new(cwd)).ok()?;
-    Some(VersionCommand { env: env.clone(), ..VersionCommand::new(&program, &start.version) })
+    Some(VersionQuery { env: env.clone(), ..VersionQuery::new(&program, &start.version) })
 }
 
 /// Returns a version without blanks around it. A text that is no version, such as an event, is refused.

@@ -13,7 +13,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::installed_agents::{
-    InstalledAgent, VersionCommand, find_program, list_agents, read_version, run_program,
+    InstalledAgent, VersionQuery, find_program, list_agents, read_version, run_program,
 };
 use crate::error::Result;
 use crate::project::Project;
@@ -112,7 +112,7 @@ fn check_agent(project: &Project, agent: &InstalledAgent) -> Option<DoctorFindin
 }
 
 fn check_program(name: &str, flag: &str, otherwise: DoctorState, todo: &str) -> DoctorFinding {
-    let version = |path: PathBuf| read_version(&VersionCommand::new(&path, &[flag.to_owned()]));
+    let version = |path: PathBuf| read_version(&VersionQuery::new(&path, &[flag.to_owned()]));
     match find_program(name).and_then(version) {
         Some(version) => DoctorFinding::new(name, Good, version, ""),
         None => DoctorFinding::new(name, otherwise, format!("`{name}` is not installed"), todo),

@@ -44,7 +44,7 @@ pub fn list_agents(project: &Project) -> Result<Vec<InstalledAgent>> {
         let asked = start.map(|start| start.version.as_slice()).unwrap_or_default();
         let version = match &path {
             Some(path) if source.root() != SourceRoot::Project && !asked.is_empty() => {
-                read_version(&VersionCommand::new(path, asked))
+                read_version(&VersionQuery::new(path, asked))
             }
             _ => None,
         };
@@ -66,7 +66,7 @@ pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
 
 /// A program and the arguments by which it is asked for its version.
 #[derive(Clone, Debug)]
-pub(crate) struct VersionCommand {
+pub(crate) struct VersionQuery {
     /// The program and its arguments; `None` if its path is not UTF-8.
     pub(crate) argv: Option<Vec<String>>,
     /// Variables that are added to our environment.
@@ -75,7 +75,7 @@ pub(crate) struct VersionCommand {
     pub(crate) stop: StopFlag,
 }
 
-impl VersionCommand {
+impl VersionQuery {
     /// Creates the command in our environment.
     pub(crate) fn new(program: &Path, args: &[String]) -> Self {
         let program = program.to_str().map(str::to_owned);
@@ -85,8 +85,8 @@ impl VersionCommand {
 }
 
 /// Returns the first line that a program prints when asked for its version.
-pub(crate) fn read_version(command: &VersionCommand) -> Option<String> {
-    let VersionCommand { argv, env, stop } = command.clone();
+pub(crate) fn read_version(command: &VersionQuery) -> Option<String> {
+    let VersionQuery { argv, env, stop } = command.clone();
     let job = ProcessJob { env, stop, ..ProcessJob::new(argv?, env::temp_dir()) };
     let (code, lines) = run_short(job)?;
     lines.into_iter().find(|line| !line.trim().is_empty()).filter(|_| code == Some(0))

@@ -249,7 +249,7 @@ fn start_agent(order: &SpawnRequest, stdin: Stdio) -> io::Result<Child> {
     let mut command = environment::new_command(program);
     command.args(args).current_dir(&order.cwd).stdin(stdin).env_remove(handshake::STARTED_AS_GUARD);
     // opencode works in this directory, whatever its working directory is.
-    command.env("PWD", &order.cwd);
+    command.env("PWD", Path::new(&order.cwd).components().collect::<PathBuf>());
     let private = |name: &str| environment::PRIVATE_VARIABLES.contains(&name);
     command.envs(order.env.iter().filter(|(name, _)| !private(name)).map(|(name, value)| (name, value)));
     if order.own_group {
