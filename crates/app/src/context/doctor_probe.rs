@@ -2,10 +2,9 @@
 //! they offer the tools of an MCP server.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
 
 use callsheet_core::library::agent::{Agent, ContextKind, LoadEntry};
+use callsheet_run::WritableFolder;
 
 use super::ContextOptions;
 use super::probe_folder::ProbeFolder;
@@ -13,7 +12,7 @@ use crate::compose::Purpose;
 use crate::compose::inputs::ComposeInput;
 use crate::error::Result;
 use crate::output::ContextOutput;
-use crate::project::state::path_error;
+use crate::project::state::{create_private_folder, path_error};
 use crate::project::{Project, ProjectOptions};
 use crate::run::doctor::{DoctorFinding, DoctorState};
 use crate::run::installed_agents::{InstalledAgent, list_agents};
@@ -85,13 +84,11 @@ fn examine_agent(project: &Project, installed: &InstalledAgent) -> DoctorFinding
 fn probe_layout(project: &Project, installed: &InstalledAgent, layout: &[&str]) -> Result<ContextOutput> {
     let folder = ProbeFolder::create(&project.dir, EXAMINED)?;
     let dir = folder.path().join("examined");
+    create_private_folder(&dir)?;
+    let written = WritableFolder::open(&dir).map_err(|error| path_error(&dir, error))?;
     for file in layout {
-        let path = dir.join(file);
-        let parent = path.parent().unwrap_or(Path::new("."));
-        let written = fs::create_dir_all(parent).and_then(|()| {
-            fs::write(&path, format!("# {file}\n\nThe contents of the file {file} of this probe.\n"))
-        });
-        written.map_err(|error| path_error(&path, error))?;
+        let text = format!("# {file}\n\nThe contents of the file {file} of this probe.\n");
+        written.write(file, text.as_bytes(), 0o600)?;
     }
     let other = Project::open_with(ProjectOptions {
         here: Some(dir.clone()),

@@ -132,7 +132,29 @@ fn scene(hostile: &str) -> CanaryProject {
     project.write("names.json", serde_json::json!({
         "recipe": hostile, "role": hostile, "values": { hostile: "x" }, "context": [{ "name": hostile }], "documents": [{ "path": hostile }],
     }).to_string());
+    for (file, text) in [("one.probe", "one"), ("two.probe", hostile)] {
+        project.write(file, hostile_probe(hostile, text).to_string());
+    }
     project
+}
+
+/// Returns a probe whose texts are hostile.
+fn hostile_probe(hostile: &str, text: &str) -> serde_json::Value {
+    let sha256 = |text: &str| callsheet_core::record::sha256(&[text.as_bytes()]);
+    serde_json::json!({
+        "agent": hostile, "version": hostile, "model": hostile, "api": hostile, "isolated": true, "split": false, "run": null,
+        "prompt_sha256": sha256(hostile), "bytes": 1, "tokens": 1, "token_method": hostile,
+        "cache": { "is_marked": true, "part_count": 1, "bytes": 1, "tokens": 1 }, "price": null,
+        "arrival": {
+            "is_exact": true, "bytes_before": 0, "bytes_after": 0, "missing_start": 0, "missing_end": 0, "is_changed": false,
+        },
+        "parts": [{
+            "kind": "tool", "name": hostile, "server": hostile, "bytes": 1, "tokens": 1, "share_percent": 100.0,
+            "price_microusd": null, "cached_price_microusd": null, "is_cacheable": true, "ranges": [],
+            "sha256": sha256(text), "origins": [], "text": text,
+        }],
+        "side_requests": [], "diagnostics": [],
+    })
 }
 
 fn escape(text: &str) -> String {
@@ -147,6 +169,9 @@ fn commands(hostile: &str) -> Vec<Vec<String>> {
         vec!["check".into()],
         vec!["agents".into()],
         vec!["doctor".into()],
+        vec!["context".into(), "-a".into(), hostile.into(), "x".into()],
+        vec!["context".into(), "diff".into(), hostile.into()],
+        vec!["context".into(), "diff".into(), "one.probe".into(), "two.probe".into()],
         vec!["read".into(), "--contract".into(), hostile.into()],
         vec!["render".into(), hostile.into(), "--format".into(), "xml".into()],
         vec![

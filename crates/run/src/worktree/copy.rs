@@ -50,9 +50,11 @@ pub fn copy_project(project: &Path, to: &Path, also: &[String]) -> Result<PathBu
     if let Some(git) = &git {
         copy_repository(git, &to, &folder)?;
     }
-    let copied = to.join(&below);
-    let _ = fs::create_dir_all(&copied);
-    Ok(copied)
+    if let Some(inner) = below.to_str().filter(|inner| !inner.is_empty()) {
+        folder.create_folder(inner, 0o700).map_err(|error| fail(error.to_string()))?;
+    }
+    // Without the slash that joining an empty path adds.
+    Ok(to.join(&below).components().collect())
 }
 
 /// Returns the files that git tracks or would track, from the top.
