@@ -5,9 +5,9 @@ use callsheet_core::SharedText;
 use callsheet_core::delivery::receipt::DeliveryReceipt;
 use callsheet_core::flow::FlowEvent;
 use callsheet_core::record::{
-    ChangedContents, Decided, DecidedBy, Delivered, Digest, Event, Exit, FileChange, FileMode, FileVersion,
-    FlowRecord, Id, Imported, LogStream, Observed, OmittedContents, Output, RecordedReply, Removed, Replied,
-    SubmissionRecord,
+    ChangedContents, ContextRecord, Decided, DecidedBy, Delivered, Digest, Event, Exit, FileChange, FileMode,
+    FileVersion, FlowRecord, Id, Imported, LogStream, Observed, OmittedContents, Output, RecordedReply,
+    Removed, Replied, SubmissionRecord,
 };
 use callsheet_core::request::fact;
 use callsheet_store::{DatabaseEngine, Ledger, LedgerError, LogExcerpt, LogLine, RunFilter, new_id};
@@ -240,8 +240,16 @@ fn every_event_kind_round_trips() {
         FileVersion { mode: FileMode::Plain, sha256: None, omitted: Some(OmittedContents::Unknown) };
     let file = FileChange { path: "a".into(), before: None, after: Some(version) };
     let changed = Event::ChangedContents(ChangedContents { files: vec![file] });
+    let context = Event::ContextRecord(ContextRecord {
+        agent: "claude".into(),
+        version: Some("2.1.325".into()),
+        model: None,
+        bytes: 50_000,
+        document: Digest::ZERO,
+    });
     let all =
-        [events(), vec![Event::Removed(removed), imported, composed, submitted, flow, changed]].concat();
+        [events(), vec![Event::Removed(removed), imported, composed, submitted, flow, changed, context]]
+            .concat();
     let mut kinds: Vec<&str> = all.iter().map(Event::kind).collect();
     for event in &all {
         assert_eq!(Event::read(event.kind(), &event.payload().unwrap()).as_ref(), Ok(event));
