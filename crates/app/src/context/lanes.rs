@@ -185,25 +185,20 @@ fn describe_way(project: &Project, probes: &[LaneProbe]) -> Result<LaneWayOutput
 fn count_shared(probe: &ContextProbe, offset: Option<usize>, counter: &TokenCounter) -> usize {
     let pieces = &probe.attributed.pieces;
     let last = offset.and_then(|offset| pieces.iter().position(|piece| piece.range.contains(&offset)));
-    let parts = probe.attributed.parts.iter().zip(&probe.output.parts);
-    let before = parts.filter(|(part, _)| match (part.piece, last, offset) {
-        (None, ..) => false,
-        (Some(_), None, _) | (Some(_), _, None) => true,
-        (Some(piece), Some(last), Some(offset)) => {
-            piece < last || piece == last && part.ranges.iter().all(|range| range.end <= offset)
+    let (last, offset) = (last.unwrap_or(pieces.len()), offset.unwrap_or(probe.body.len()));
+    let mut tokens = 0;
+    for (part, output) in probe.attributed.parts.iter().zip(&probe.output.parts) {
+        let Some(piece) = part.piece.filter(|piece| *piece <= last) else { continue };
+        if piece < last || part.ranges.iter().all(|range| range.end <= offset) {
+            tokens += output.tokens;
+            continue;
         }
-    });
-    let whole: usize = before.map(|(_, output)| output.tokens).sum();
-    // The rest is the beginning of the part in which the difference is.
-    let rest = offset.and_then(|offset| {
-        let part =
-            probe.attributed.parts.iter().find(|part| {
-                part.piece.is_some() && part.ranges.iter().any(|range| range.contains(&offset))
-            })?;
-        let start = part.ranges.first()?.start;
-        probe.body.get(start..offset).map(|text| counter.count(text))
-    });
-    whole + rest.unwrap_or_default()
+        for range in part.ranges.iter().filter(|range| range.start < offset) {
+            let end = probe.body.floor_char_boundary(range.end.min(offset));
+            tokens += counter.count(&probe.body[range.start..end]);
+        }
+    }
+    tokens
 }
 
 fn describe_end(probe: &ContextProbe, labels: &[(usize, String)], offset: usize) -> LaneEndOutput {

@@ -46,6 +46,9 @@ const KEY: &str = "callsheet-probe";
 /// The most lines of output that an error quotes.
 const MOST_LINES: usize = 6;
 
+/// The most characters of such a line.
+const MOST_COLUMNS: usize = 300;
+
 /// What a CLI did in a probe.
 #[derive(Debug)]
 pub(super) struct ProbedAgent {
@@ -74,6 +77,10 @@ pub(super) fn probe_agent(
     setup.shared_bytes = options.shared_bytes;
     let agent_name = composition.composed.agent.name.clone();
     let spec = composition.composed.agent.probe.clone().ok_or_else(|| unsupported(&agent_name))?;
+    if let Some(model) = setup.options.model.as_ref().filter(|_| spec.fixes_model) {
+        let message = format!("the model `{model}` would lead {agent_name} to another server");
+        return Err(Diagnostic::error(Code::ContextFailed, message).hint("remove `--model`").into());
+    }
     project.require_trust()?;
     setup.place = match &options.lane {
         Some(lane) => RunLocation::At(lane.worktree.clone()),
@@ -89,7 +96,12 @@ pub(super) fn probe_agent(
     let user_home = env::home_dir().unwrap_or_default();
     let isolated = options.lane.as_ref().map_or_else(|| folder.home(), |lane| lane.home.clone());
     let home = if options.isolated { isolated } else { user_home };
-    let values = ProbeValues { url: probe.url(), key: KEY.to_owned(), home: home.display().to_string() };
+    let values = ProbeValues {
+        url: probe.url(),
+        key: KEY.to_owned(),
+        home: home.display().to_string(),
+        worktree: prepared.place().display().to_string(),
+    };
     if options.isolated {
         create_home(&home, &spec, &values)?;
     }
@@ -101,6 +113,13 @@ pub(super) fn probe_agent(
     let ran = run_cli(project, &prepared, &acts, &probe, options)?;
     let mut diagnostics: Vec<Diagnostic> = prepared.take_diagnostics();
     diagnostics.extend(find_changes(project, &before)?);
+    let is_whole =
+        find_best(&probe.requests(), prepared.prompt()).is_none_or(|(_, rank)| rank == RequestRank::BEST);
+    if !is_whole {
+        let message =
+            format!("the request of {} offers no tools; it may not be the one of the task", agent.name);
+        diagnostics.push(Diagnostic::warning(Code::ContextFailed, message));
+    }
     let (request, side_requests) = choose_request(probe.requests(), prepared.prompt())
         .ok_or_else(|| no_request(&agent, &spec, &probe, &ran, options))?;
     Ok(ProbedAgent { agent, version, prepared, request, side_requests, files, diagnostics })
@@ -127,12 +146,17 @@ fn lead_to_probe(
     isolated: bool,
 ) -> Vec<DeliveryAction> {
     let mut more: BTreeMap<String, String> = BTreeMap::new();
-    // A proxy would get the request instead of the probe.
+    // A proxy of the user must not get the request instead of the probe.
     for name in ["NO_PROXY", "no_proxy"] {
-        more.insert(name.to_owned(), "127.0.0.1,localhost".to_owned());
+        let known = env::var(name).unwrap_or_default();
+        more.insert(name.to_owned(), format!("127.0.0.1,localhost,{known}").trim_end_matches(',').to_owned());
     }
-    for name in ["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"] {
-        more.insert(name.to_owned(), String::new());
+    if isolated {
+        // A CLI that a project's settings lead to another host reaches only the probe, which refuses it.
+        let proxy = values.url.rsplit_once('/').map_or(values.url.as_str(), |(host, _)| host);
+        for name in ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"] {
+            more.insert(name.to_owned(), proxy.to_owned());
+        }
     }
     if isolated {
         more.insert("HOME".to_owned(), values.home.clone());
@@ -207,7 +231,11 @@ fn run_cli(
         Ok(PerformOutcome::Typed { .. }) | Err(PerformError::Nothing) => None,
         Err(error) => return Err(error.into()),
     };
-    Ok(RanCli { exit, lines: lines.0, was_stopped: with.stop.is_stopped() })
+    Ok(RanCli {
+        exit,
+        lines: if lines.errors.is_empty() { lines.others } else { lines.errors },
+        was_stopped: with.stop.is_stopped(),
+    })
 }
 
 /// Stops a CLI that does not end although its request was answered, or that makes too many requests.
@@ -236,17 +264,22 @@ fn stop_after_request(
     }
 }
 
-/// The last lines that a CLI printed, those of standard error first.
+/// The last lines that a CLI printed.
 #[derive(Default)]
-struct LastLines(Vec<String>);
+struct LastLines {
+    errors: Vec<String>,
+    others: Vec<String>,
+}
 
 impl LastLines {
     fn add(&mut self, event: ProcessEvent) {
-        if let ProcessEvent::Output { stream: OutputStream::Stderr, text, .. } = event {
-            if self.0.len() >= MOST_LINES {
-                self.0.remove(0);
+        if let ProcessEvent::Output { stream, text, .. } = event {
+            let lines = if stream == OutputStream::Stderr { &mut self.errors } else { &mut self.others };
+            if lines.len() >= MOST_LINES {
+                lines.remove(0);
             }
-            self.0.extend((!text.trim().is_empty()).then_some(text));
+            let shown: String = text.chars().take(MOST_COLUMNS).collect();
+            lines.extend((!text.trim().is_empty()).then_some(shown));
         }
     }
 }
@@ -319,20 +352,23 @@ fn no_request(
         diagnostic = diagnostic.hint(format!("with your own home, {}", spec.login));
     }
     if !options.isolated {
-        diagnostic = diagnostic.hint("add `--isolated` to use an empty home");
+        let hint = "settings of your home or of the project may lead it to another address; add `--isolated` to use an empty home";
+        diagnostic = diagnostic.hint(hint);
     }
     diagnostic
 }
 
-fn snapshot_own_files() -> Result<OwnFiles> {
+fn snapshot_own_files(project: &Project) -> Result<OwnFiles> {
     let state = state_dir()?;
     let state = state.canonicalize().unwrap_or(state);
-    Ok(OwnFiles { paths: vec![state.join("")], ..OwnFiles::default() })
+    // In the project itself, the files for the agent are written there and removed again.
+    let runs = project.dir.canonicalize().unwrap_or_else(|_| project.dir.clone()).join(".callsheet/runs/");
+    Ok(OwnFiles { paths: vec![state.join(""), runs], ..OwnFiles::default() })
 }
 
 fn take_snapshot(project: &Project) -> Result<WorktreeSnapshot> {
     let prints = Arc::new(FingerprintCache::default());
-    Ok(WorktreeSnapshot::take(&project.dir, &snapshot_own_files()?, &prints)?)
+    Ok(WorktreeSnapshot::take(&project.dir, &snapshot_own_files(project)?, &prints)?)
 }
 
 /// Returns a warning if the project changed during the probe.

@@ -90,6 +90,12 @@ impl Project {
                 restore_snapshot(&composed, blob)?,
             ))
         })?;
+        if !request.secret.is_empty() {
+            let message = format!("the prompt of run {} has secret values that are not recorded", row.name());
+            let hint =
+                "probe the prompt again with its values: `callsheet context --record` with `--set-secret`";
+            return Err(Diagnostic::error(Code::VerifySecret, message).hint(hint).into());
+        }
         let input = PreparedInput { replay: Some(snapshot), ..PreparedInput::from_request(request) };
         let mode = secrets::choose_mode(self, None, Purpose::Record)?;
         let options = ComposeOptions { mode, budget: None, api: composed.api };

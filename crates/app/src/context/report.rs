@@ -74,6 +74,7 @@ pub(super) fn build_probe(
     let price = price.map(|price| describe_price(&price, tokens, cache.tokens));
     let mut found = diagnostics;
     found.extend(find_warnings(&WarningInputs {
+        name: &name,
         agent: &agent,
         version: version.as_deref(),
         attributed: &attributed,

@@ -16,6 +16,8 @@ use crate::compose::tokens::TokenCounter;
 
 /// Everything that warnings are derived from.
 pub(super) struct WarningInputs<'a> {
+    /// The name of the agent's file.
+    pub name: &'a str,
     pub agent: &'a Agent,
     pub version: Option<&'a str>,
     pub attributed: &'a AttributedRequest,
@@ -36,8 +38,11 @@ pub(super) fn find_warnings(inputs: &WarningInputs<'_>) -> Vec<Diagnostic> {
         let message =
             format!("{name} loads `{path}` by itself, and the prompt carries it too: it is paid twice");
         let version = inputs.version.unwrap_or("VERSION");
-        Diagnostic::warning(Code::ContextPaidTwice, message)
-            .hint(format!("compose for the installed version: `-a NAME@{}`", first_number(version)))
+        Diagnostic::warning(Code::ContextPaidTwice, message).hint(format!(
+            "compose for the installed version: `-a {}@{}`",
+            inputs.name,
+            first_number(version)
+        ))
     }));
     found.extend(list_loaded(inputs.attributed, inputs.files).into_iter().filter_map(|(file, bytes)| {
         let whole = file.text.trim().len();

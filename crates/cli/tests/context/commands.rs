@@ -42,6 +42,24 @@ fn page_shows_parts_and_origins() {
     });
 }
 
+/// The copy is on the same branch, with the same commits and changes.
+#[test]
+fn copy_has_state_of_git() {
+    on_loopback(&[Cli::Claude], || {
+        let project = ProbeProject::new(&[]);
+        project.git(&["switch", "-q", "-c", "feature/login"]);
+        project.write("new.txt", "new");
+        let context = project.probe(Cli::Claude, &["--full", "Fix it"]).expect_code(0).json();
+        let parts = crate::project::parts_of(&context, "environment");
+        let status =
+            parts.iter().find(|part| part["name"] == "git status").unwrap()["text"].as_str().unwrap();
+        for line in ["Current branch: feature/login", "?? new.txt", " files"] {
+            assert!(status.contains(line), "{line}: {status}");
+        }
+        assert!(!status.contains("A  README.md"), "{status}");
+    });
+}
+
 /// In the project itself, the files for the agent are removed again.
 #[test]
 fn probe_here_leaves_project_unchanged() {

@@ -6,13 +6,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::disk::folder::WritableFolder;
+use crate::disk::read::read_file;
 use crate::git::{Git, GitError, lossy_text};
 
 /// The most files of a copy.
-const MOST_FILES: usize = 20_000;
+const MOST_FILES: usize = 100_000;
 
 /// The most bytes of a copy.
 const MOST_BYTES: u64 = 1 << 30;
+
+/// The longest name of a branch that is read.
+const MOST_HEAD: u64 = 4096;
 
 /// Copies a project into the empty folder `to`: the files that git tracks or would track, and the files `also`, by path
 /// relative to the project. In a repository, the copy has the same commits, branch and index, and shares only the objects,
@@ -99,13 +103,16 @@ fn copy_repository(git: &Git, to: &Path, folder: &WritableFolder) -> Result<(), 
     };
     let objects = git.common_dir().join("objects");
     let objects = objects.to_str().filter(|path| !path.contains(['\n', '"']));
-    let objects = objects.ok_or_else(|| fail("the path of the repository cannot be written".into()))?;
+    let objects =
+        objects.ok_or_else(|| fail("the path of the repository contains a quote or a line end".into()))?;
     let line = |args: &[&str]| git.run_for_line(args, "").unwrap_or_default();
-    let branch = line(&["symbolic-ref", "--quiet", "HEAD"]);
-    let head = match git.head()? {
-        Some(commit) if branch.is_empty() => commit,
-        _ => format!("ref: {branch}"),
-    };
+    let head = read_file(&git.git_dir().join("HEAD"), MOST_HEAD).ok().flatten().unwrap_or_default();
+    let head = head.trim();
+    let is_name = |name: &str| name.starts_with("refs/") && !name.contains(char::is_whitespace);
+    let is_id = |id: &str| !id.is_empty() && id.chars().all(|c| c.is_ascii_hexdigit());
+    if !head.strip_prefix("ref: ").map_or_else(|| is_id(head), is_name) {
+        return Err(fail("the repository has no branch that can be copied".into()));
+    }
     let listed = git.run_checked(&["for-each-ref", "--format=%(objectname) %(refname)"], "")?;
     let refs: BTreeSet<String> = lossy_text(&listed).lines().map(str::to_owned).collect();
     let mut refs: Vec<&str> = refs.iter().map(String::as_str).collect();

@@ -1,7 +1,7 @@
 //! The probe of an agent: how its CLI is run against a server of callsheet, and how its requests to the model read.
 //!
-//! In the texts of this file, `{url}` is the address of the server, `{key}` a key that no provider accepts, and
-//! `{home}` the home directory of the probe.
+//! In the texts of this file, `{url}` is the address of the server, `{key}` a key that no provider accepts,
+//! `{home}` the home directory of the probe, and `{worktree}` the working directory of the CLI.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -35,6 +35,8 @@ pub struct ProbeSpec {
     pub home_instructions: Vec<String>,
     /// The beginnings of texts that the API removes before the model reads a request.
     pub unread: Vec<String>,
+    /// Whether the probe chooses the model, because the name of a model also chooses the server.
+    pub fixes_model: bool,
     /// What a probe with the user's own home needs besides the installed CLI, in words.
     pub login: String,
     /// The texts of a request that the CLI adds, by their beginnings. A later entry goes before an earlier one.
@@ -91,12 +93,19 @@ pub struct ProbeValues {
     pub key: String,
     /// The home directory.
     pub home: String,
+    /// The working directory of the CLI.
+    pub worktree: String,
 }
 
 impl ProbeValues {
     /// Returns `text` with the values. A value is not searched for further names.
     pub fn fill(&self, text: &str) -> String {
-        let names = [("{url}", &self.url), ("{key}", &self.key), ("{home}", &self.home)];
+        let names = [
+            ("{url}", &self.url),
+            ("{key}", &self.key),
+            ("{home}", &self.home),
+            ("{worktree}", &self.worktree),
+        ];
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(at) = rest.find('{') {
@@ -166,7 +175,12 @@ mod tests {
 
     #[test]
     fn values_fill_names_once() {
-        let values = ProbeValues { url: "http://x/{key}".into(), key: "k".into(), home: "/h".into() };
-        assert_eq!(values.fill("{url}/v1 {key} {home} {other} {"), "http://x/{key}/v1 k /h {other} {");
+        let values = ProbeValues {
+            url: "http://x/{key}".into(),
+            key: "k".into(),
+            home: "/h".into(),
+            worktree: "/w".into(),
+        };
+        assert_eq!(values.fill("{url}/v1 {key} {home}{worktree} {x} {"), "http://x/{key}/v1 k /h/w {x} {");
     }
 }
