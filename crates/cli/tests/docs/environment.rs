@@ -7,7 +7,7 @@ use crate::pages::{compare_page, root, tracked_files};
 use crate::reference::setting_variables;
 
 /// The variables that callsheet reads, beside those that set a key of the configuration.
-const READ: [(&str, &str); 21] = [
+const READ: [(&str, &str); 22] = [
     ("CALLSHEET_LEDGER_TIMEOUT", "a shorter time limit for every wait for the ledger, such as `5s`"),
     ("CALLSHEET_PAGER", "the pager of `show --diff` and `diff --code`; empty or `cat`: no pager"),
     ("CALLSHEET_RUN", "marks a process of a run: such a process cannot decide for a person"),
@@ -21,6 +21,7 @@ const READ: [(&str, &str); 21] = [
     ("HOSTNAME", "the name of the machine in records, on systems without `/proc`"),
     ("LESS", "the options of `less`; default: `FRX`"),
     ("NO_COLOR", "no colours, if it is not empty and `--color` is `auto`"),
+    ("NO_PROXY", "the hosts without a proxy; `context` adds this machine for the CLI"),
     ("PAGER", "the pager, if `CALLSHEET_PAGER` is not set; default: `less`"),
     ("PATH", "the folders with the programs of agents and checks, and with git and tmux"),
     ("SSH_ASKPASS", "not passed on to git: it names a program"),
@@ -38,7 +39,8 @@ const READ: [(&str, &str); 21] = [
 ];
 
 /// The variables that callsheet sets for agents, checks and notifications.
-const SET: [(&str, &str); 11] = [
+const SET: [(&str, &str); 16] = [
+    ("ALL_PROXY", "with `context --isolated`: the probe, which refuses every other host"),
     ("CALLSHEET_FLOW", "the id of the flow"),
     ("CALLSHEET_GUARDED", "the mark by which callsheet finds the processes of a run"),
     ("CALLSHEET_GUARD_START", "marks the guard between callsheet and an agent; the agent does not get it"),
@@ -50,6 +52,10 @@ const SET: [(&str, &str); 11] = [
     ("CALLSHEET_RUN", "the id of the run"),
     ("CALLSHEET_SESSION", "the folder of the session or of the change"),
     ("CALLSHEET_TASK", "the task"),
+    ("HTTPS_PROXY", "with `context --isolated`: the probe, which refuses every other host"),
+    ("HTTP_PROXY", "with `context --isolated`: the probe, which refuses every other host"),
+    ("XDG_CACHE_HOME", "with `context --isolated`: a folder in the empty home"),
+    ("XDG_DATA_HOME", "with `context --isolated`: a folder in the empty home"),
 ];
 
 /// The variables that only debug builds read, for tests.
