@@ -20,42 +20,6 @@ const EXAMPLES: &str = "Examples:
   callsheet context -a claude --record \"Fix the login timeout\"
   callsheet context diff last";
 
-/// The flags of a new prompt.
-const COMPOSE_FLAGS: [&str; 32] = [
-    "task",
-    "instructions",
-    "recipe",
-    "agent",
-    "phase",
-    "role",
-    "command",
-    "set",
-    "set_file",
-    "set_secret",
-    "set_secret_env",
-    "context",
-    "context_file",
-    "file",
-    "detail",
-    "embed",
-    "artifact",
-    "thought",
-    "read_first",
-    "write",
-    "exclude",
-    "task_id",
-    "title",
-    "tools",
-    "session",
-    "request",
-    "format",
-    "api",
-    "budget",
-    "missing",
-    "lanes",
-    "mcp",
-];
-
 /// Show every byte that the model gets with a prompt, its origin and its price
 ///
 /// Starts the installed CLI of the agent as `run` does, in a copy of the project, with a server on this machine in the place of
@@ -69,7 +33,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     ask: ComposeArgs,
     /// Probe the recorded prompt of a run: `r42`, `last`, a task's id, or the beginning of the run's id
-    #[arg(long, value_name = "RUN", conflicts_with_all = COMPOSE_FLAGS)]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["ComposeArgs", "lanes", "mcp"])]
     run: Option<String>,
     /// Start the CLI in the project itself, not in a copy
     #[arg(long)]
