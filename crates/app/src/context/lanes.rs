@@ -4,6 +4,7 @@ use callsheet_core::delivery::split::{common_length, find_boundary};
 use callsheet_core::diag::Diagnostic;
 
 use super::probe_folder::ProbeFolder;
+use super::probe_run::OWN_HOME;
 use super::report::{describe_price, origin_label};
 use super::{ContextOptions, ContextProbe, LanePlace};
 use crate::compose::inputs::{ComposeInput, PreparedInput, RequestFile};
@@ -87,6 +88,9 @@ impl Project {
         let spec = compositions.first().and_then(|first| first.composed.agent.probe.clone());
         let folder = ProbeFolder::create(&self.dir, OF_LANES)?;
         let places = folder.create_lanes(self, &spec.unwrap_or_default(), lanes)?;
+        if !options.isolated {
+            self.observer.status(OWN_HOME);
+        }
         let mut probes = Vec::new();
         for (worktree, composition) in places.into_iter().zip(compositions) {
             let labels = list_labels(&composition);

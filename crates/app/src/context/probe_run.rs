@@ -49,6 +49,10 @@ const MOST_LINES: usize = 6;
 /// The most characters of such a line.
 const MOST_COLUMNS: usize = 300;
 
+/// Said before a CLI starts with the user's own home.
+pub(super) const OWN_HOME: &str = "the CLI starts with your own home: your MCP servers, hooks and skills are started as in any run; \
+                                   `--isolated` gives it an empty one";
+
 /// What a CLI did in a probe.
 #[derive(Debug)]
 pub(super) struct ProbedAgent {
@@ -110,6 +114,9 @@ pub(super) fn probe_agent(
     let mut files = list_instruction_files(prepared.place(), &spec);
     files.extend(list_files_above(prepared.place(), &spec));
     files.extend(list_home_files(&home, &spec));
+    if !options.isolated && options.lane.is_none() {
+        project.observer.status(OWN_HOME);
+    }
     let ran = run_cli(project, &prepared, &acts, &probe, options)?;
     let mut diagnostics: Vec<Diagnostic> = prepared.take_diagnostics();
     diagnostics.extend(find_changes(project, &before)?);
@@ -126,7 +133,10 @@ pub(super) fn probe_agent(
 }
 
 fn unsupported(name: &str) -> Diagnostic {
-    let message = format!("the file of {name} does not say how to probe its CLI");
+    let message = match name {
+        "" => "no agent specified".to_owned(),
+        name => format!("the file of {name} does not say how to probe its CLI"),
+    };
     Diagnostic::error(Code::ContextFailed, message)
         .hint("choose an agent with `-a`: claude, codex, gemini, copilot or opencode")
         .hint("add a table `[probe]` to the agent's file (`callsheet schema agent`)")

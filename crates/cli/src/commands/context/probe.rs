@@ -15,10 +15,6 @@ use crate::context::CommandContext;
 use crate::html_file::write_html;
 use crate::pages::context::{context_page, lanes_page};
 
-/// Said before a CLI starts with the user's own home.
-const OWN_HOME: &str = "the CLI starts with your own home: your MCP servers, hooks and skills are started as in any run; `--isolated` \
-                        gives it an empty one";
-
 pub(super) fn probe(
     app: &CommandContext,
     args: &Args,
@@ -29,9 +25,6 @@ pub(super) fn probe(
     input.mcp = args.mcp;
     let (ref app, file) = app.read_request(&input)?;
     let options = probe_options(args, interrupted)?;
-    if !options.isolated {
-        app.print.print_status(OWN_HOME);
-    }
     if let Some(lanes) = args.lanes {
         let report = app.probe_lanes(&input, file, lanes, args.min_shared, &options)?;
         app.print.print_output(|| report.clone(), || lanes_page(&app.print, &report))?;
