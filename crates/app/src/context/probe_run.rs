@@ -59,7 +59,7 @@ pub(super) struct ProbedAgent {
     pub agent: Agent,
     pub version: Option<String>,
     pub prepared: PreparedRun,
-    /// The request with the prompt, and its number.
+    /// The request with the prompt.
     pub request: ReceivedRequest,
     /// The other requests to a model.
     pub side_requests: Vec<ReceivedRequest>,
@@ -120,15 +120,13 @@ pub(super) fn probe_agent(
     let ran = run_cli(project, &prepared, &acts, &probe, options)?;
     let mut diagnostics: Vec<Diagnostic> = prepared.take_diagnostics();
     diagnostics.extend(find_changes(project, &before)?);
-    let is_whole =
-        find_best(&probe.requests(), prepared.prompt()).is_none_or(|(_, rank)| rank == RequestRank::BEST);
-    if !is_whole {
+    let (request, rank, side_requests) = choose_request(probe.requests(), prepared.prompt())
+        .ok_or_else(|| no_request(&agent, &spec, &probe, &ran, options))?;
+    if rank != RequestRank::BEST {
         let message =
             format!("the request of {} offers no tools; it may not be the one of the task", agent.name);
         diagnostics.push(Diagnostic::warning(Code::ContextFailed, message));
     }
-    let (request, side_requests) = choose_request(probe.requests(), prepared.prompt())
-        .ok_or_else(|| no_request(&agent, &spec, &probe, &ran, options))?;
     Ok(ProbedAgent { agent, version, prepared, request, side_requests, files, diagnostics })
 }
 
@@ -323,15 +321,15 @@ fn find_best(requests: &[ReceivedRequest], prompt: &str) -> Option<(usize, Reque
     ranked.rev().max_by_key(|(_, rank)| *rank).filter(|(_, rank)| *rank != RequestRank::NONE)
 }
 
-/// Returns the request with the prompt, and the others to a model.
+/// Returns the request with the prompt and its rank, and the others to a model.
 fn choose_request(
     mut requests: Vec<ReceivedRequest>,
     prompt: &str,
-) -> Option<(ReceivedRequest, Vec<ReceivedRequest>)> {
-    let (at, _) = find_best(&requests, prompt)?;
+) -> Option<(ReceivedRequest, RequestRank, Vec<ReceivedRequest>)> {
+    let (at, rank) = find_best(&requests, prompt)?;
     let chosen = requests.remove(at);
     requests.retain(|request| request.protocol.is_some());
-    Some((chosen, requests))
+    Some((chosen, rank, requests))
 }
 
 /// Explains why there is no request.
